@@ -41,7 +41,7 @@ def test_faults_of_new_nets_leave_the_runs_of_old_seeds_alone(faulty, monkeypatc
     assert drawn() == with_new
 
 
-# Folders of checkpoints are not opened by this version of the package.
+# Of folders of checkpoints the next test tells more.
 SMALL = (
     *("hand_numbered", "hand_plain", "outputs_only", "troubleshooter", "msprobe_l0"),
     *("gradients", "record"),
@@ -142,3 +142,34 @@ def test_what_cannot_be_opened_is_a_wrong_answer_and_says_why(faulty, tmp_path):
     outcome = faulty["judging"].judged_files(run)
     assert not outcome.origin_right
     assert outcome.error
+
+
+# Runs that were answered wrongly: way, number, seed, and the cause.
+ONCE_WRONG = [
+    ("gradients", 13, 2404, "loss_scale_left"),  # from the first parameter, not the loss
+    ("checkpoints", 2, 2404, "loss_reduction"),  # in the order of the alphabet
+    ("hand_plain", 10, 2404, "input_scale_or_normalisation"),  # pooled between calls
+    ("hand_plain", 12, 2404, "norm_weight_plus_one"),  # add_in1 was no input
+    ("troubleshooter", 12, 2404, "residual_order"),  # round a norm of unknown class
+    ("hand_numbered", 14, 2404, "eval_train_mode"),  # w_bn1.weight was no parameter
+    ("hand_numbered", 8, 2404, "attention_scale"),  # a whole module of attention
+    ("msprobe_l0", 10, 2404, "input_scale_or_normalisation"),  # the norms behind it too
+    ("msprobe_l0", 3, 5101, "bn_folded"),  # a bias was missing
+    ("msprobe_l0", 9, 5102, "loss_scale_left"),  # carried in a circle
+    ("record", 0, 2404, "bn_folded"),  # num_batches_tracked was in the way
+    ("record", 7, 2403, "channel_order_bgr"),  # in a layer of an own class
+    ("troubleshooter", 7, 2403, "nan_swallowed"),  # NaN on both sides agreed
+    ("real_width", 4, 2404, "input_scale_or_normalisation"),  # told as two other layers
+    ("real_width", 3, 2404, "resize_convention"),  # nearest places by float32
+    ("hand_plain", 9, 2404, "rope_theta"),  # tables of cosines
+]
+
+
+@pytest.mark.parametrize(("name", "number", "seed", "cause"), ONCE_WRONG)
+def test_what_was_answered_wrongly_once_is_told(faulty, tmp_path, name, number, seed, cause):
+    run = faulty["plan"].draw_way(faulty["ways"].WAYS[name], number, seed, tmp_path)
+    assert run.fault.cause == cause
+    outcome = faulty["judging"].judged_files(run)
+    assert (outcome.origin_right, outcome.top_right) == (True, True), outcome.findings
+    sure = [found for found, hit in zip(outcome.findings, outcome.hits, strict=True) if not hit]
+    assert [found for found in sure if found[1] > 0.5] == []

@@ -85,6 +85,7 @@ def calls_of(path, **names):
         ),
         ("h.0/ln", {"input": "inputs/h.0/ln", "output": "outputs/h.0/ln"}),
         ("h.0.out", {"input": "inputs/h.0.out", "output": "outputs/h.0.out"}),
+        ("net.0", {"input": "inputs/net.0", "output": "outputs/net.0"}),
         ("fc1", {"input": "x_fc1", "output": "y_fc1", "weight": "w_fc1", "bias": "b_fc1"}),
         ("ln", {"input": "ln_in", "output": "ln_out", "weight": "ln.gain"}),
         (
@@ -162,4 +163,14 @@ def test_a_mean_that_a_layer_computed_is_no_running_mean():
         "ln1.input": "0",
         "ln1.output": "0",
         "ln1.g": "weight",
+    }
+
+
+def test_a_second_input_in_a_folder_is_of_the_call_that_has_the_first():
+    found = saved_calls(
+        ["inputs/add", "inputs/add.1", "outputs/add", "inputs/fc.1", "outputs/fc.1"]
+    )
+    assert {name: (one.path, one.slot) for name, one in found.items()} == {
+        **{"inputs/add": ("add", "0"), "inputs/add.1": ("add", "1"), "outputs/add": ("add", "0")},
+        **{"inputs/fc.1": ("fc.1", "0"), "outputs/fc.1": ("fc.1", "0")},
     }

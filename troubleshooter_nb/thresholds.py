@@ -109,6 +109,8 @@ LEAST_TURN = 1e-3  # Where the last pairs hardly turn, their rates are noise. By
 TURNED_LENGTH = 3e-3
 # Beside more than this the variance is nothing: such a fit multiplies by one number. By hand.
 LARGEST_EPS = 0.2
+# Calls behind a layer that may be the norm which was folded into it. By hand.
+NORMS_BEHIND = 4
 LARGEST_FOLDED_EPS = 0.1  # As `LARGEST_EPS`, of a normalisation folded into weights. By hand.
 AFFINE_DOUBT = 1e-5  # Of a fitted scale and shift, relative. By hand.
 # Roundoffs within which fitted slopes of channels are one number. By hand.
@@ -173,6 +175,9 @@ FARTHEST_DRAWN = 8.0
 NO_OTHER_DRAW = 0.01
 FEWEST_DRAWN = 256  # Values of a draw; fewer look like many a distribution. By hand.
 FEWEST_NORMAL = 20_000  # As `FEWEST_DRAWN`, to tell normal distributions that were cut. By hand.
+# Values below which not looking like a draw says little, and what is left of the confidence then.
+# By hand.
+FEWEST_TO_REFUSE, OPEN_DRAW = 1024, 0.6
 FEWEST_DRAWN_TENSORS = 3  # Tensors of one side that say by what rule it was drawn. By hand.
 FEWEST_DRAWN_TOGETHER = 4096  # Values of those tensors in all. By hand.
 # Relative difference from which weights of two sides have nothing in common. By hand.

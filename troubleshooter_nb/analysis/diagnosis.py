@@ -44,7 +44,10 @@ from troubleshooter_nb.analysis.causes.layers import FITTERS
 from troubleshooter_nb.analysis.causes.lone import lone_rows, lone_suspicion
 from troubleshooter_nb.analysis.causes.operands import Operators
 from troubleshooter_nb.analysis.causes.recomputed import Recomputation, recompute
-from troubleshooter_nb.analysis.causes.searches.folding import detect_folding
+from troubleshooter_nb.analysis.causes.searches.folding import (
+    detect_folding,
+    detect_folding_by_calls,
+)
 from troubleshooter_nb.analysis.causes.tensors.detect import (
     detect_root,
     detect_values,
@@ -273,22 +276,49 @@ class _Inquiry:
 
     def _ask_folded(self) -> None:
         """Look for weights that hold the norm which follows them on the other side."""
-        if not self._may_have_running_variances():
+        layers = self.operators.layers() if self._may_have_running_variances() else []
+        if any("running_var" in layer for _, layer in layers):
+            for number in self._weights_that_differ(layers):
+                norms = [*layers[number + 1 :], *layers[:number]]
+                self._ask_folding(layers[number][1], detect_folding, norms)
+        else:
+            self._ask_folded_by_calls()
+        self.suspicions += self.folded.values()
+
+    def _ask_folded_by_calls(self) -> None:
+        """The same where no statistics were saved, of the calls of norms that are there."""
+        may_be = [
+            node
+            for node in self.flow.nodes
+            if node.direction == "forward" and node.parameters and not node.children
+        ]
+        norms = [node for node in may_be if self._keeps_channels(node)]
+        if not norms:
             return
         layers = self.operators.layers()
-        if not any("running_var" in layer for _, layer in layers):
-            return
+        for number in self._weights_that_differ(layers):
+            path, layer = layers[number]
+            own = [node.position for node in may_be if node.path == path]
+            behind = [n for n in norms if own and own[0] < n.position][: thresholds.NORMS_BEHIND]
+            calls = [(node.path, self.operators.call(node)) for node in behind]
+            if calls:
+                self._ask_folding(layer, detect_folding_by_calls, calls)
+
+    def _keeps_channels(self, node: Node) -> bool:
+        """Whether a call may be a norm of channels: its output is as large as its only input."""
+        shapes = [self.flow.shape(row) for row in (*node.inputs, *node.outputs[:1])]
+        return len(shapes) == 2 and shapes[0] == shapes[1] and len(shapes[0]) > 2
+
+    def _weights_that_differ(self, layers: Sequence[tuple[str, Any]]) -> Sequence[int]:
         places = [n for n, (_, one) in enumerate(layers) if "weight" in one]
         places = [n for n in places if layers[n][1]["weight"].differs]
-        for number in self._up_to(places, thresholds.MOST_CALLS):
-            layer = layers[number][1]
-            norms = [*layers[number + 1 :], *layers[:number]]
-            found = self._put(
-                self._row_of(layer["weight"]), detect_folding, layer, norms, otherwise=None
-            )
-            if found is not None:
-                self.folded[layer["weight"].pair] = found
-        self.suspicions += self.folded.values()
+        return self._up_to(places, thresholds.MOST_CALLS)
+
+    def _ask_folding(self, layer: Any, question: Callable[..., Any], norms: Sequence[Any]) -> None:
+        row = self._row_of(layer["weight"])
+        found = self._put(row, question, layer, norms, otherwise=None)
+        if found is not None:
+            self.folded[layer["weight"].pair] = found
 
     def _may_have_running_variances(self) -> bool:
         """Whether a name has what all names of one have: looking at all layers costs more."""

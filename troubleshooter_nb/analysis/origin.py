@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
@@ -222,9 +222,13 @@ def find_origins(flow: Flow, model: NoiseModel | None = None) -> Origins:
     for _ in range(thresholds.ORIGIN_PASSES):
         draft.forget()
         _judge_roots(draft)
-        by_order = _Before()
+        by_order, begun = _Before(), set[Node]()
         for node in nodes:
-            _judge_inputs(draft, node, by_order)
+            # What a call around it was given was there before all inside.
+            for one in [*reversed([*_around(node)]), node]:
+                if one not in begun:
+                    begun.add(one)
+                    _judge_inputs(draft, one, by_order)
             _judge_results(draft, node, by_order)
         found = _Harmless(draft).find(nodes)
         if found <= draft.harmless:
@@ -356,6 +360,9 @@ def _judge_inputs(draft: _Draft, node: Node, before: _Before) -> None:
             if draft.is_apart[row]:
                 draft.state[row] = "created"
                 _weigh_integers(draft, node, row, before)
+        elif (outer := _given_around(draft, node, row)) is not None:
+            draft.basis[row], draft.state[row] = draft.basis[outer], draft.state[outer]
+            draft.source_error[row] = draft.source_error[outer]
         else:
             error = _error_around(draft, node, before)
             if math.isnan(error):
@@ -364,6 +371,22 @@ def _judge_inputs(draft: _Draft, node: Node, before: _Before) -> None:
                 _judge(draft, row, error, "between")
             if draft.state[row] == "created" and _same_before(draft, row):
                 draft.state[row] = "carried"
+
+
+def _around(node: Node) -> Iterator[Node]:
+    """The calls that a call ran in, from the inside."""
+    while node.parent is not None:
+        node = node.parent
+        yield node
+
+
+def _given_around(draft: _Draft, node: Node, row: int) -> int | None:
+    """The input of a call around this one that a backward call was given, if nothing made it."""
+    flow = draft.flow
+    if node.direction != "backward" or row not in flow.external:
+        return None
+    outer = {other for one in _around(node) for other in one.inputs if other in flow.external}
+    return next((other for other in flow.same_input.get(row, ()) if other in outer), None)
 
 
 def _weigh_integers(draft: _Draft, node: Node, row: int, before: _Before) -> None:

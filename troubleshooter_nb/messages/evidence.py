@@ -32,6 +32,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "multiple_of": ("{factor:.6g} times {name}", "{name} 的 {factor:.6g} 倍"),
     "function_of": ("{function} of {name}", "{name} 的 {function}"),
     "laid_out": ("{name} ({order})", "{name}（{order}）"),
+    "some_eps": ("its eps", "其 eps"),
     "larger_by": ("larger by {value:.3g}", "大 {value:.3g}"),
     "smaller_by": ("smaller by {value:.3g}", "小 {value:.3g}"),
     # Values of a tensor.

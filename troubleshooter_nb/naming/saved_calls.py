@@ -83,6 +83,7 @@ def saved_calls(names: Iterable[str]) -> dict[str, SavedCall]:
             found[name] = one
     if not found:
         return {}
+    found |= _of_later_slots(found)
     paths = {call.path for call, _ in found.values()}
     modules = {above for name in names if name not in found for above in _above(name)} - paths
     found = _of_both_roles({name: one for name, one in found.items() if name not in modules})
@@ -120,6 +121,19 @@ def readings_of_parameter(name: str) -> Iterator[tuple[str, str]]:
 def _leaf(word: str) -> str | None:
     """A parameter's word in torch's spelling; None where it is none."""
     return word if _OF_TORCH.fullmatch(word) else _LEAVES.get(word)
+
+
+def _of_later_slots(found: Mapping[str, tuple[SavedCall, str]]) -> dict[str, tuple[SavedCall, str]]:
+    """Where ``inputs/add`` has an output, ``inputs/add.1`` that has none is its second input."""
+    roles: dict[str, set[str]] = defaultdict(set)
+    for call, _ in found.values():
+        roles[call.path].add(call.role)
+    later = {}
+    for name, (call, style) in found.items():
+        path, _, slot = call.path.rpartition(".")
+        if slot.isdigit() and len(roles[call.path]) == 1 and len(roles.get(path, ())) > 1:
+            later[name] = call._replace(path=path, slot=slot), style
+    return later
 
 
 def _of_both_roles(found: dict[str, tuple[SavedCall, str]]) -> dict[str, tuple[SavedCall, str]]:

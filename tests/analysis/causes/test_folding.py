@@ -4,9 +4,12 @@ import pytest
 
 from tests.analysis.causes.tensors.conftest import in_parts
 from tests.analysis.runs import Counted
-from troubleshooter_nb.analysis.causes.case import TensorPair
+from troubleshooter_nb.analysis.causes.case import Call, TensorPair
 from troubleshooter_nb.analysis.causes.confidence import confidence
-from troubleshooter_nb.analysis.causes.searches.folding import detect_folding
+from troubleshooter_nb.analysis.causes.searches.folding import (
+    detect_folding,
+    detect_folding_by_calls,
+)
 from troubleshooter_nb.dump import ArrayInMemory
 
 EPS = 1e-5
@@ -147,3 +150,27 @@ def test_layers_that_shapes_tell_to_be_no_norm_of_these_channels_are_not_read():
     found = detect_folding(layer("left", (weight, None), folded(norm, weight)), norms)
     assert found.evidence["norm"] == "bn"
     assert [one.elements for several in sources.values() for one in several] == [0] * 6
+
+
+def call_of(norm, x, factor=1.0):
+    """What a norm in evaluation makes on the right, and one that does nothing on the left."""
+    shape = [1, -1, 1, 1]
+    slope = norm["weight"] / np.sqrt(norm["running_var"] + EPS)
+    made = x * slope.reshape(shape) + (norm["bias"] - norm["running_mean"] * slope).reshape(shape)
+    sides = [(made * factor).astype("f4"), x.astype("f4")]
+    parameters = {name: tensor(name, norm[name], norm[name]) for name in ("weight", "bias")}
+    given, out = tensor("in", sides[0], x.astype("f4")), tensor("out", sides[0], made.astype("f4"))
+    return Call("batchnorm2d", "bn", "forward", (given,), (out,), parameters, ({}, {}))
+
+
+def test_a_norm_of_unknown_statistics_is_told_by_its_calls(monkeypatch):
+    for name in ("LARGEST_READ", "PART_ELEMENTS"):  # the calls have 2,400
+        monkeypatch.setattr(f"troubleshooter_nb.thresholds.{name}", 2_000)
+    norm, weight = norm_of(0), weights(24, 8, 3, 3)
+    x = np.random.default_rng(3).standard_normal((4, 24, 5, 5))
+    folds = layer("left", (weight, None), folded(norm, weight))
+    calls = [(f"bn{seed}", call_of(norm_of(seed), x)) for seed in (5, 0)]
+    found = detect_folding_by_calls(folds, calls)
+    told = [found.evidence[name] for name in ("norm", "side", "bias")]
+    assert (found.cause, told) == ("bn_folded", ["bn0", "left", "folded"])
+    assert detect_folding_by_calls(folds, calls[:1]) is None

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from troubleshooter_nb import thresholds
-from troubleshooter_nb.analysis.causes.case import Suspicion, TensorPair
+from troubleshooter_nb.analysis.causes.case import Call, Suspicion, TensorPair
+from troubleshooter_nb.analysis.causes.operands import operands
+from troubleshooter_nb.analysis.causes.parts import part_of
+from troubleshooter_nb.analysis.causes.sampling import spread
+from troubleshooter_nb.analysis.causes.searches.stored_statistics import ChannelMap, channel_map
 from troubleshooter_nb.analysis.causes.tensors.large import LargeSides, sides_of_any_size
 from troubleshooter_nb.analysis.causes.tensors.measure import Error, Sides, error_of, norm_of
 from troubleshooter_nb.dump import ArraySource
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import computable
 from troubleshooter_nb.metrics.signatures import values_of
 
@@ -79,6 +84,71 @@ def detect_folding(layer: Parts, norms: Sequence[tuple[str, Parts]]) -> Suspicio
                 if found := _folded(sides, axis, side, name, norm, layer.get("bias")):
                     return found
     return None
+
+
+def detect_folding_by_calls(layer: Parts, calls: Sequence[tuple[str, Call]]) -> Suspicion | None:
+    """As `detect_folding`, of norms whose statistics nobody saved: their calls tell the factors.
+
+    A norm that is in use multiplies each channel by what it is folded into; one that was folded
+    multiplies nothing.
+
+    Parameters
+    ----------
+    layer : mapping of str to TensorPair
+        As `detect_folding` takes it.
+    calls : sequence of (str, Call)
+        Calls that may be the norm, by their paths, the likeliest first.
+    """
+    weight = layer.get("weight")
+    sides = sides_of_any_size(weight) if weight is not None else None
+    if sides is None or not sides.same_shape or len(sides.shapes[0]) < 2:
+        return None
+    channels = sides.shapes[0][0]
+    if channels < thresholds.FEWEST_CHANNELS or sides.size < 4 * channels:
+        return None
+    ratio, rest = _ratios(sides, 0)
+    if not sides.holds(rest) or not np.all(ratio):
+        return None
+    for name, call in calls:
+        both = operands(_in_part(call))
+        left, right = (None, None) if both is None else map(channel_map, both)
+        if left is None or right is None or len(left.slope) != channels:
+            continue
+        # A folded norm does nothing; the other one is what the weights hold.
+        factor = right.slope / left.slope
+        residual = _scaled_error(sides, factor, 0)
+        is_folded = [bool(np.ptp(one.slope) <= thresholds.SAME_DEVIATION) for one in (left, right)]
+        if is_folded[0] == is_folded[1] or not sides.holds(residual):
+            continue
+        evidence: dict[str, Any] = {
+            "norm": name,
+            "side": "left" if is_folded[0] else "right",
+            "eps": Message("evidence.some_eps"),
+            "channels": channels,
+            "smallest_ratio": float(ratio.min()),
+            "largest_ratio": float(ratio.max()),
+            "bias": _bias_by_call(layer.get("bias"), (left, right), 0 if is_folded[0] else 1),
+        }
+        return sides.suspicion("bn_folded", residual, evidence, rival=_one_factor(sides))
+    return None
+
+
+def _in_part(call: Call) -> Call:
+    """The call at some places of all channels, where it is large."""
+    shape, tensors = call.outputs[0].shapes[1], (call.inputs[0], call.outputs[0])
+    if shape is None or any(one.shapes != (shape, shape) for one in tensors):
+        return call
+    places: list[Any] = [None] * len(shape)
+    left = math.prod(shape)
+    for axis in (0, *range(2, len(shape))):
+        count = max(shape[axis] * thresholds.PART_ELEMENTS // left, 1)
+        if count < shape[axis]:
+            places[axis] = spread(shape[axis], count)
+            left = left // shape[axis] * count
+    if left == math.prod(shape):
+        return call
+    given, made = (part_of(one, places, shape) for one in tensors)
+    return replace(call, inputs=(given,), outputs=(made,))
 
 
 def _ratios(sides: Sides, axis: int, columns: int | None = None) -> tuple[np.ndarray, float]:
@@ -190,6 +260,21 @@ def _source(tensor: TensorPair, side: int) -> ArraySource | None:
 def _values(source: ArraySource) -> np.ndarray:
     values = computable(np.array(source.read(0, math.prod(source.shape))))
     return values_of(values).astype(np.float64)
+
+
+def _bias_by_call(bias: TensorPair | None, maps: tuple[ChannelMap, ChannelMap], side: int) -> str:
+    """Whether the bias of the side with folded weights is what the other side's norm adds."""
+    both = (bias.left, bias.right) if bias is not None else (None, None)
+    own, plain = (
+        None if one is None else values_of(one).astype(np.float64)
+        for one in both[:: -1 if side else 1]
+    )
+    if own is None:
+        return ""
+    other = maps[1 - side]
+    wanted = other.offset + (0.0 if plain is None else other.slope * plain)
+    is_near = own.shape == wanted.shape and error_of(own, wanted) <= thresholds.SAME_DEVIATION
+    return "folded" if is_near else "other"
 
 
 def _bias(

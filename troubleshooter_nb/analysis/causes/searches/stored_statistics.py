@@ -30,7 +30,7 @@ from troubleshooter_nb.thresholds import (
 
 
 @dataclass(frozen=True)
-class _Channels:
+class ChannelMap:
     """One side as slopes and offsets; `x` and `output` have a channel a row."""
 
     x: np.ndarray
@@ -62,7 +62,7 @@ def shared_statistics(left: Operands, right: Operands) -> Shared | None:
         two, makes the right side's channels of the left side's. Of eps the difference is known
         alone: where it is one of two values in use, these are said.
     """
-    sides = _channels(left), _channels(right)
+    sides = channel_map(left), channel_map(right)
     mine, theirs = sides
     if mine is None or theirs is None or len(mine.slope) != len(theirs.slope):
         return None
@@ -84,7 +84,7 @@ def shared_statistics(left: Operands, right: Operands) -> Shared | None:
 _Way = tuple[tuple[str, Any, Any], tuple[np.ndarray, np.ndarray]]
 
 
-def _ways(left: _Channels, right: _Channels) -> Iterator[_Way]:
+def _ways(left: ChannelMap, right: ChannelMap) -> Iterator[_Way]:
     """Settings of both sides, and slopes and offsets that the left side's make of the right's."""
     weight, bias = left.weight, left.bias
     with np.errstate(all="ignore"):
@@ -129,7 +129,7 @@ def _eps(change: float, doubt: float) -> tuple[Any, Any]:
     return (less, more) if change > 0 else (more, less)
 
 
-def _channels(side: Operands) -> _Channels | None:
+def channel_map(side: Operands) -> ChannelMap | None:
     """Slopes and offsets of every channel; None where the output is no such norm's."""
     x, output = side.inputs[0], side.output
     known = {name: side.parameters.get(name) for name in ("weight", "bias")}
@@ -158,6 +158,6 @@ def _channels(side: Operands) -> _Channels | None:
     )
     if not np.all(slope) or not np.all(weight):
         return None
-    found = _Channels(given, made, slope, offset, weight, bias, 0.0, side.roundoff)
+    found = ChannelMap(given, made, slope, offset, weight, bias, 0.0, side.roundoff)
     residual = found.left_over(slope, offset)
     return replace(found, residual=residual) if residual <= UNLIKE else None

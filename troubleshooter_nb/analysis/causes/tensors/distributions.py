@@ -31,10 +31,12 @@ from troubleshooter_nb.thresholds import (
     FARTHEST_DRAWN,
     FEWEST_DRAWN,
     FEWEST_OF_STATISTICS,
+    FEWEST_TO_REFUSE,
     HUGE_BESIDE,
     HUGE_VALUE,
     LARGEST_WHOLE,
     NO_OTHER_DRAW,
+    OPEN_DRAW,
     TINY_VALUE,
     TWO_DRAWS_APART,
 )
@@ -74,7 +76,10 @@ def detect_initial(sides: Sides, others: Sequence[TensorPair] = ()) -> list[Susp
         evidence |= sides.sampled
     if any(constant):
         return [sides.suspicion(cause, 0.0, evidence)]
-    return [_by_chance(sides, cause, common, 1.0 / math.sqrt(sides.size), evidence)]
+    found = _by_chance(sides, cause, common, 1.0 / math.sqrt(sides.size), evidence)
+    # Of so few values a draw of an initialiser without a name is no less likely.
+    is_open = cause == "tensor_not_loaded" and sides.size < FEWEST_TO_REFUSE
+    return [replace(found, share=OPEN_DRAW) if is_open else found]
 
 
 def _drawn(sides: Sides, others: Sequence[TensorPair]) -> list[str | None]:

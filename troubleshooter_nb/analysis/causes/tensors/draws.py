@@ -41,7 +41,7 @@ def normal_weights(tensor: TensorPair, others: Sequence[TensorPair], side: int) 
     """
     weights = [one for one in others if _is_weight(one)]
     drawn = [one for one in weights if one.rel_l2 > UNRELATED_WEIGHTS]
-    if not _is_weight(tensor) or len(drawn) < 0.75 * len(weights):
+    if not _is_weight(tensor) or 2 * len(drawn) <= len(weights):
         return None
     read = list(_read([tensor, *drawn], side))
     if (

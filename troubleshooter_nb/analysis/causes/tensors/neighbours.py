@@ -89,7 +89,8 @@ def detect_wrong_layer(
     for other, side in alike_elsewhere(sides.tensor, others if near is None else near):
         own = _SIDES.index(side)
         values, theirs = (sides.left, sides.right)[own], sides.like(other, 1 - own)
-        if theirs is not None:
+        # Zeros are anybody's.
+        if theirs is not None and not sides.is_constant(own):
             matches.append((error_of(values, theirs), side, other.name, other))
     matches.sort(key=lambda one: one[:3])
     limit = max(4.0 * sides.floor, EQUAL_LAYERS)
