@@ -15,11 +15,12 @@ MEMORY = "memory"
 FORWARD = ("forward", "loading")
 _HARD = ("half noise", "other precision", "small", "amplified", "harmless first")
 
-# What nothing but outputs shows: that of the layer before is the input, and no weight is needed.
+# What nothing but outputs shows: that of the layer before is the input, and no weight is needed. A
+# dropout stands behind sums and pooling that no layer gives.
 _OF_OUTPUTS = frozenset(
     "gelu_variant activation_changed own_gate_activation pool_rounding numbered_pool "
     "resize_convention own_resize fp16_overflow saturation underflow nan_swallowed kernel_fault "
-    "own_flatten_order dropout_mode dropout_keep_prob rrelu_random low_precision_cast table_theta "
+    "own_flatten_order dropout_mode rrelu_random low_precision_cast table_theta "
     "table_offset own_rope_interleave own_rope_kernel own_grouped_heads own_attention_scale "
     "own_scale_twice own_mask_missing own_softmax_axis own_softmax_precision "
     "own_gate_up_order".split()

@@ -99,7 +99,9 @@ def lone_suspicion(
     # That it is missing is a fact: all of it is undone where both sides have it.
     facts = (1.0, 0.0, 1.0, 2.0**-24)
     if is_gradient:
-        return Suspicion("gradient_missing", *facts, evidence)
+        # What arrives at a call, another one or the loss made: not recording it is no fault.
+        has_arrived = node is not None and row in node.inputs
+        return None if has_arrived else Suspicion("gradient_missing", *facts, evidence)
     if node is not None:
         return Suspicion("call_missing", *facts, evidence)
     if len(rows) > 1 or parameter_leaf(flow.module_of(row)[1]) != "bias":
