@@ -252,3 +252,15 @@ def test_one_factor_of_all_gradients_needs_no_order(tmp_path):
     left = {name: gradient * np.float32(1024) for name, gradient in right.items()}
     found = compared(tmp_path, left, right)
     assert [one.cause for one in found.findings][:1] == ["loss_scale_left"]
+
+
+@pytest.mark.parametrize(
+    "names", [["dec1", "dec0"], ["branch1", "branch2"], ["moe.experts.0", "moe.experts.1"]]
+)
+def test_numbers_of_what_stands_side_by_side_or_counts_down_are_no_order(tmp_path, names):
+    def run(factor: float) -> dict[str, np.ndarray]:
+        return {name: draw(8, 6, seed=k) * np.float32(factor) for k, name in enumerate(names)}
+
+    found = compared(tmp_path, run(1.1), run(1.0))
+    assert set(states(found).values()) == {""}
+    assert "order unknown" in found.verdict

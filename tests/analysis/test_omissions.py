@@ -215,3 +215,30 @@ def test_gaps_are_kept_in_a_record(tmp_path):
     )
     assert "never reduced" in again.verdict
     assert told(again.gaps[0].said, "zh") == told(found.gaps[0].said, "zh")
+
+
+@pytest.mark.parametrize(
+    "name", ["act.NPY", "act.npy.gz", "act.h5", "act.zip", "act.npy.tmp", "act.bin"]
+)
+def test_arrays_in_files_of_other_kinds_are_named(tmp_path, name):
+    for side in ("left", "right"):
+        (tmp_path / side).mkdir()
+        np.save(tmp_path / side / "y.npy", np.ones(3))
+    (tmp_path / "left" / name).write_bytes(b"anything")
+    found = tnb.compare(tmp_path / "left", tmp_path / "right")
+    assert found.exit_code == 2
+    assert name in found.verdict
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("value", ["text", 3.5, True])
+def test_a_file_of_one_number_or_text_is_named(tmp_path, value):
+    import torch
+
+    for side in ("left", "right"):
+        (tmp_path / side).mkdir()
+        torch.save(torch.ones(3), tmp_path / side / "y.pt")
+        torch.save(value, tmp_path / side / "tag.pt")
+    found = tnb.compare(tmp_path / "left", tmp_path / "right")
+    assert found.exit_code == 2
+    assert "tag.pt" in found.verdict

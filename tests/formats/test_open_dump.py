@@ -196,14 +196,14 @@ def test_checkpoints_among_arrays_are_named_with_the_way_to_open_them(tmp_path, 
     (folder / "values.bin").write_bytes(bytes(40))
     (folder / "readme.md").write_text("notes")
     dump = open_dump(folder, format=format)
-    (note,) = dump.notes
-    assert note == (
+    assert dump.notes == (
         "checkpoints were not opened: rank0/u.safetensors, t.ckpt, t.pth, weights.bin and 1 more; "
-        "open each by itself: open_dump('d/rank0/u.safetensors')"
+        "open each by itself: open_dump('d/rank0/u.safetensors')",
+        "not opened: values.bin",
     )
     assert dump.names == ["x_float64_0"]
     assert dump.unopened[:2] == ("rank0/u.safetensors", "t.ckpt")
-    assert len(dump.unopened) == 5
+    assert len(dump.unopened) == 6
     # What a dump is made into keeps knowing it.
     assert dump.select(role="").relabel("y").unopened == dump.unopened
 

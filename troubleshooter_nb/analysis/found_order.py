@@ -24,6 +24,11 @@ from troubleshooter_nb.thresholds import MOST_ORDERED
 _NUMBER = re.compile(r"([0-9]{1,9})")
 _SEPARATORS = "./_- "
 _ROOTS = ("parameter", "buffer")
+# What stands side by side, or counts down from a bottom: numbers behind these say no order.
+_NO_SERIES = re.compile(
+    r"(?i)(?:^|[./_-])(?:branch(?:es)?|experts?|heads?|towers?|streams?|paths?|groups?|levels?"
+    r"|scales?|views?|dec|decode|up|p|out|lateral|fpn)[._-]?$"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,14 +282,15 @@ def _series(names: Sequence[str]) -> Iterator[dict[int, int]]:
     """Calls whose names are the same up to a number that counts: of each the earlier ones.
 
     ``layers.3.attn`` comes before ``layers.4.mlp`` and ``conv1`` before ``conv2``; ``conv1x1`` and
-    ``conv3x3`` do not count, nor do ``bn1d`` and ``bn2d``.
+    ``conv3x3`` do not count, nor do ``bn1d`` and ``bn2d``, nor what stands side by side, as
+    ``experts.0``, or may count down, as ``dec1``.
     """
     counted: dict[tuple[str, bool], dict[int, int]] = defaultdict(lambda: defaultdict(int))
     for number, name in enumerate(names):
         parts = _NUMBER.split(name)
         for at in range(1, len(parts), 2):
             before, behind = "".join(parts[:at]), parts[at + 1]
-            if behind[:1].isalpha():
+            if behind[:1].isalpha() or _NO_SERIES.search(before):
                 continue
             is_index = before[-1:] in _SEPARATORS
             counted[before, is_index][int(parts[at])] |= 1 << number

@@ -19,6 +19,8 @@ from troubleshooter_nb.naming.characters import printable
 # Folders that are a part of the dump above them and none of their own.
 _PART = re.compile(r"(?i)(?:ptdbg_dump|step|rank|proc)[_-]?v?[0-9.]*")
 _PICKLES = (".pkl", ".pickle")
+# What arrays are saved as and no reader of folders of arrays takes.
+_OTHER_ARRAYS = (".npy", ".npy.gz", ".npz.gz", ".zip", ".h5", ".hdf5", ".mat", ".raw", ".tmp")
 _MOST_FOLDERS = 2000  # looked at; a folder of dumps is flat
 
 
@@ -28,15 +30,19 @@ class Below(NamedTuple):
     dumps: tuple[str, ...] = ()
     pickles: tuple[str, ...] = ()
     checkpoints: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
 
     def beside_arrays(self, folder: Path) -> list[str]:
-        """A sentence about the checkpoints, where a reader of arrays took the folder."""
+        """What is no array of a folder of arrays: its checkpoints, and arrays in other files."""
         found = [name for name in self.checkpoints if is_checkpoint(folder / name)]
+        others = [name for name in self.checkpoints if name not in found]
+        others = sorted([*others, *self.others], key=natural_key)
+        said: list[str] = [Message("files.unopened", names=others)] if others else []
         if not found:
-            return []
+            return said
         # "." has no name of its own.
         example = f"{printable(os.path.basename(os.path.abspath(folder)))}/{found[0]}"
-        return [Message("dumps.below_checkpoints", names=found, example=example)]
+        return [Message("dumps.below_checkpoints", names=found, example=example), *said]
 
     def note(self) -> list[str]:
         """A sentence about the pickles, which no reader of folders looks into."""
@@ -64,13 +70,15 @@ def look_below(
         A reader of dumps takes `folder` itself: its own files, and its folders of steps and
         ranks, are no dumps of their own then.
     """
-    dumps, pickles, checkpoints = [], [], []
+    dumps, pickles, checkpoints, others = [], [], [], []
     waiting = [(folder, taken)]
     for here, is_part in waiting:
         folders, files = _children(here)
         for file in files:
             if file.name.lower().endswith(SUFFIXES):
                 checkpoints.append(file)
+            elif file.name.lower().endswith(_OTHER_ARRAYS):
+                others.append(file)
             elif is_pickle(file):
                 pickles.append(file)
             elif is_dump(file) and not is_part:
@@ -81,7 +89,7 @@ def look_below(
                 dumps.append(child)
             elif len(waiting) < _MOST_FOLDERS:
                 waiting.append((child, part))
-    return Below(*(_relative(found, folder) for found in (dumps, pickles, checkpoints)))
+    return Below(*(_relative(found, folder) for found in (dumps, pickles, checkpoints, others)))
 
 
 def several(folder: Path, below: Below, taken_by: str) -> str:
@@ -95,7 +103,7 @@ def several(folder: Path, below: Below, taken_by: str) -> str:
 
 
 def _children(folder: Path) -> tuple[list[Path], list[Path]]:
-    """Sub-folders, and files called like pickles or checkpoints, by name.
+    """Sub-folders, and files called like pickles, checkpoints or arrays of other kinds, by name.
 
     Nothing where it may not be read.
     """
@@ -107,11 +115,17 @@ def _children(folder: Path) -> tuple[list[Path], list[Path]]:
                     continue
                 if child.is_dir(follow_symlinks=False):
                     folders.append(Path(child.path))
-                elif child.name.lower().endswith(_PICKLES + SUFFIXES):
+                elif _is_asked(child.name):
                     files.append(Path(child.path))
     except OSError:
         return [], []
     return sorted(folders, key=_by_name), sorted(files, key=_by_name)
+
+
+def _is_asked(name: str) -> bool:
+    """Whether a file is called like what readers of arrays do not take."""
+    is_other = name.lower().endswith(_PICKLES + SUFFIXES + _OTHER_ARRAYS)
+    return is_other and not name.endswith(".npy")
 
 
 def is_checkpoint(file: Path) -> bool:

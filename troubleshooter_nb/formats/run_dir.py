@@ -316,6 +316,8 @@ class _Tensors:
         except (FormatError, OSError) as error:
             held = _damaged(file, error)
         if held.keys is None:
+            if not held.stored and not held.notes:  # one number or text
+                self._notes.append(Message("files.unopened", names=[printable("/".join(parts))]))
             self._checkpoints.append((place, held))
             return
         self._notes += held.notes

@@ -155,3 +155,31 @@ def test_unrelated_values_fit_nothing():
     assert fit_attention(side([Q, K, V], normal(2, 4, 40, 32, seed=7))) == []
     assert fit_attention(side([Q, K, None], attend())) == []
     assert fit_attention(side([Q, K, V], np.zeros_like(Q))) == []
+
+
+def test_other_heads_are_told_before_the_scale_that_follows_from_them():
+    import troubleshooter_nb as tnb
+
+    random = np.random.default_rng(0)
+    x, packed, last = random.normal(size=(2, 5, 16)), random.normal(size=(48, 16)), np.eye(16)
+
+    def made(heads):
+        q, k, v = (
+            np.split(x @ packed.T / 4, 3, -1)[n].reshape(2, 5, heads, -1).swapaxes(1, 2)
+            for n in range(3)
+        )
+        return attend(q, k, v).swapaxes(1, 2).reshape(2, 5, 16)
+
+    sides = [
+        {
+            "att.input": x,
+            "att.output": made(heads),
+            "att.in_proj_weight": packed / 4,
+            "att.out_proj.weight": last,
+        }
+        for heads in (2, 4)
+    ]
+    sides = [{name: one.astype(np.float32) for name, one in side.items()} for side in sides]
+    found = tnb.compare(*sides, progress=False)
+    assert [one.cause for one in found.findings] == ["argument_order"]
+    assert "2" in str(found.explain())

@@ -169,9 +169,11 @@ def _sums_to_one(values: np.ndarray) -> bool:
 def _is_normalised(values: np.ndarray) -> bool:
     """Whether the root mean square is that of a norm without a weight; a large eps lowers it."""
     wide = np.asarray(values, np.float64)
-    height = math.sqrt(float(np.square(wide[np.isfinite(wide)]).mean())) if wide.size else 0.0
+    finite = wide[np.isfinite(wide)]
+    if finite.size < FEWEST_TO_FIT:
+        return False
     low, high = NORMALISED_HEIGHT
-    return wide.size >= FEWEST_TO_FIT and low <= height <= high
+    return low <= math.sqrt(float(np.square(finite).mean())) <= high
 
 
 def _broadcast(first: Shape, second: Shape) -> Shape | None:

@@ -499,7 +499,8 @@ def _module_fits(operands: Operands, projected: list[np.ndarray]) -> list[Fit]:
             )
             for fit in fit_attention(heads):
                 if fit.settings["layout"] == "heads first":
-                    said = {**fit.settings, "heads": count, "layout": axes}
+                    # The usual scale follows from how many there are.
+                    said = {"heads": count, **fit.settings, "layout": axes}
                     fits.append(replace(fit, settings=said))
     return ranked(fits)
 

@@ -96,6 +96,7 @@ def _moved_error(sides: LargeSides, axis: int, lag: int) -> float:
     return total.value
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def observed_moments(sides: Sides) -> dict[str, Any]:
     """Statistics that agree while the values do not, {} where they differ."""
     if sides.before < MOMENTS_FROM or not math.isfinite(sides.before):
