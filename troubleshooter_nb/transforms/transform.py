@@ -13,7 +13,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from troubleshooter_nb.errors import WeightMapError
-from troubleshooter_nb.messages import Message
+from troubleshooter_nb.messages import Foreign, Message
 from troubleshooter_nb.naming.closeness import closest
 from troubleshooter_nb.ranges import Strided
 from troubleshooter_nb.shapes import Shape
@@ -63,7 +63,9 @@ class Transform:
         match = _CALL.fullmatch(text)
         if match is None:
             kinds = list(KINDS)
-            raise WeightMapError(Message("transforms.not_one", text=text[:80], kinds=kinds))
+            raise WeightMapError(
+                Message("transforms.not_one", text=Foreign(text[:80]), kinds=kinds)
+            )
         words = [word.strip() for word in (match[2] or "").split(",")]
         return cls(match[1], tuple(filter(None, words)))
 
