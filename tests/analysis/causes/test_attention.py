@@ -157,6 +157,13 @@ def test_unrelated_values_fit_nothing():
     assert fit_attention(side([Q, K, V], np.zeros_like(Q))) == []
 
 
+def test_a_module_that_gives_nothing_but_zeros_is_no_error():
+    parameters = {"in_proj_weight": normal(48, 16), "out_proj.weight": np.eye(16)}
+    x, output = normal(2, 5, 16), np.zeros((2, 5, 16), np.float32)
+    for fit in fit_attention_module(side([x], output, parameters)):
+        assert not fit.residual <= 1e-3
+
+
 def test_other_heads_are_told_before_the_scale_that_follows_from_them():
     import troubleshooter_nb as tnb
 
@@ -168,7 +175,8 @@ def test_other_heads_are_told_before_the_scale_that_follows_from_them():
             np.split(x @ packed.T / 4, 3, -1)[n].reshape(2, 5, heads, -1).swapaxes(1, 2)
             for n in range(3)
         )
-        return attend(q, k, v).swapaxes(1, 2).reshape(2, 5, 16)
+        mixed = attend(q, k, v, scale=(16 / heads) ** -0.5)
+        return mixed.swapaxes(1, 2).reshape(2, 5, 16)
 
     sides = [
         {

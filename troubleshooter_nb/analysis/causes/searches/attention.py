@@ -18,6 +18,7 @@ from troubleshooter_nb.analysis.causes.law import Cause, Search
 from troubleshooter_nb.analysis.causes.laws.softmax import SCALE
 from troubleshooter_nb.analysis.causes.sampling import energies, places
 from troubleshooter_nb.analysis.causes.sums import formats_for
+from troubleshooter_nb.analysis.causes.tensors.measure import norm_of
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.float_formats import UNIT_FORMATS, in_format
 from troubleshooter_nb.metrics.line_search import least_along
@@ -453,8 +454,8 @@ def fit_attention_module(operands: Operands) -> list[Fit]:
     output = operands.output.astype(np.float64) - after
     inner = _undone(last, output)
     noise = np.random.default_rng(0).standard_normal(output.shape) * np.abs(operands.output)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        grown = _size(_undone(last, noise)) / _size(inner) * _size(output) / _size(noise)
+    sizes = norm_of(inner) * norm_of(noise)
+    grown = norm_of(_undone(last, noise)) * norm_of(output) / sizes if sizes else 1.0
     grown = max(grown, 1.0) if math.isfinite(grown) else 1.0
     distance4 = operands.distance4
     if distance4 is not None:
@@ -472,10 +473,6 @@ def _undone(last: np.ndarray, output: np.ndarray) -> np.ndarray:
     """What a projection made an output of, same shape."""
     rows = output.reshape(-1, output.shape[-1])
     return np.asarray(np.linalg.solve(last, rows.T).T.reshape(output.shape))
-
-
-def _size(values: np.ndarray) -> float:
-    return float(np.linalg.norm(values[np.isfinite(values)]))
 
 
 def _module_fits(operands: Operands, projected: list[np.ndarray]) -> list[Fit]:
