@@ -296,11 +296,11 @@ class _Inquiry:
         if not norms:
             return
         layers = self.operators.layers()
+        begun = {node.path: node.position for node in reversed(may_be)}
         for number in self._weights_that_differ(layers):
             path, layer = layers[number]
-            own = [node.position for node in may_be if node.path == path]
-            behind = [n for n in norms if own and own[0] < n.position][: thresholds.NORMS_BEHIND]
-            calls = [(node.path, self.operators.call(node)) for node in behind]
+            behind = [n for n in norms if begun.get(path, n.position) < n.position]
+            calls = [(n.path, self.operators.call(n)) for n in behind[: thresholds.NORMS_BEHIND]]
             if calls:
                 self._ask_folding(layer, detect_folding_by_calls, calls)
 

@@ -580,12 +580,15 @@ def _ancestors(node: Node) -> Iterator[tuple[str, int]]:
 
 def _within(node: Node, container: Node) -> bool:
     """Whether a call ran inside another one."""
-    up = node.parent
-    while up is not None:
-        if up is container:
-            return True
-        up = up.parent
-    return False
+    return any(outer is container for outer in around(node))
+
+
+def around(node: Node) -> Iterator[Node]:
+    """The calls that a call ran in, from the inside."""
+    outer = node.parent
+    while outer is not None:
+        yield outer
+        outer = outer.parent
 
 
 def inner(nodes: Iterable[Node]) -> Iterator[Node]:

@@ -118,31 +118,21 @@ def _links(
         hits = [np.flatnonzero(equal[own:]) + own]
         hits += [np.flatnonzero(_are_near(results, one, limit) & others) for results in made]
         sources: set[tuple[int, ...]] = {(int(k),) for some in hits for k in some}
-        for pairs in (_sums, _products):
-            sources = sources or pairs(values, one, limit, others)
+        for combine in (np.add, np.multiply):
+            sources = sources or _pairs(combine, values, one, limit, others)
         if len(sources) == 1:
             found[row] = frozenset(maker for k in sources.pop() for maker in members[k])
     return found
 
 
-def _sums(
-    values: np.ndarray, one: np.ndarray, limit: float, others: np.ndarray
+def _pairs(
+    combine: np.ufunc, values: np.ndarray, one: np.ndarray, limit: float, others: np.ndarray
 ) -> set[tuple[int, ...]]:
-    """Pairs of values whose sum a value is."""
+    """Pairs of values whose sum, or product, a value is."""
     found: set[tuple[int, ...]] = set()
     for k in np.flatnonzero(others).tolist():
-        partners = np.flatnonzero(_are_near(values, one - values[k], limit) & others).tolist()
-        found |= {(k, j) for j in partners if j > k}
-    return found
-
-
-def _products(
-    values: np.ndarray, one: np.ndarray, limit: float, others: np.ndarray
-) -> set[tuple[int, ...]]:
-    """Pairs of values whose product a value is."""
-    found: set[tuple[int, ...]] = set()
-    for k in np.flatnonzero(others).tolist():
-        partners = np.flatnonzero(_are_near(values * values[k], one, limit) & others).tolist()
+        made = combine(values, values[k])
+        partners = np.flatnonzero(_are_near(made, one, limit) & others).tolist()
         found |= {(k, j) for j in partners if j > k}
     return found
 
@@ -158,7 +148,11 @@ _Cut = Callable[[Sequence[np.ndarray]], tuple[np.ndarray, ...]]
 
 
 def _cuts(whole: Shape, part: Shape) -> Iterator[_Cut]:
-    """How the places of a part lie in a larger tensor: chunks, first and last entries, means."""
+    """How the places of a part lie in a larger tensor: chunks, first and last entries, means.
+
+    Means of so many elements that reading them costs too much are left out.
+    """
+    most = MOST_AVERAGED // max(len(_places(part)), 1) if part else 0
     if len(whole) == len(part):
         axes = [axis for axis in range(len(part)) if whole[axis] != part[axis]]
         if len(axes) == 1 and part[axes[0]] and not whole[axes[0]] % part[axes[0]]:
@@ -172,10 +166,12 @@ def _cuts(whole: Shape, part: Shape) -> Iterator[_Cut]:
             if (*whole[:axis], *whole[axis + 1 :]) == part:
                 ends = dict.fromkeys((0, whole[axis] - 1))
                 yield from (partial(_entry, axis=axis, at=at) for at in ends)
-                yield partial(_averaged, axis=axis, size=whole[axis])
+                if whole[axis] <= most:
+                    yield partial(_averaged, axis=axis, size=whole[axis])
     if len(whole) == _IMAGE and part[:1] == whole[:1]:
         grid = _grid(whole, part)
-        if grid is not None and all(map(_bins, whole[2:], grid)):
+        bins = [_bins(*both) for both in zip(whole[2:], grid, strict=True)] if grid else []
+        if grid is not None and all(bins) and math.prod(len(one[0]) for one in bins) <= most:
             yield partial(_pooled, whole=whole, grid=grid)
 
 
@@ -261,10 +257,10 @@ class _Samples:
     def cut(self, row: int, part: Shape, cut: _Cut) -> np.ndarray | None:
         """Elements of a part of a row's tensor, at the places of a tensor of that shape."""
         source = self._source(row)
-        if source is None or len(part) == 0:
+        if source is None:
             return None
         places = np.ravel_multi_index(cut(np.unravel_index(_places(part), part)), source.shape)
-        return self._at(source, places) if places.size <= MOST_AVERAGED else None
+        return self._at(source, places)
 
     @staticmethod
     def _at(source: ArraySource, places: np.ndarray) -> np.ndarray | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb import thresholds
-from troubleshooter_nb.analysis.flow import Flow, Node
+from troubleshooter_nb.analysis.flow import Flow, Node, around
 from troubleshooter_nb.analysis.row_errors import (
     errors_of,
     noise_of,
@@ -225,7 +225,7 @@ def find_origins(flow: Flow, model: NoiseModel | None = None) -> Origins:
         by_order, begun = _Before(), set[Node]()
         for node in nodes:
             # What a call around it was given was there before all inside.
-            for one in [*reversed([*_around(node)]), node]:
+            for one in [*reversed([*around(node)]), node]:
                 if one not in begun:
                     begun.add(one)
                     _judge_inputs(draft, one, by_order)
@@ -373,19 +373,12 @@ def _judge_inputs(draft: _Draft, node: Node, before: _Before) -> None:
                 draft.state[row] = "carried"
 
 
-def _around(node: Node) -> Iterator[Node]:
-    """The calls that a call ran in, from the inside."""
-    while node.parent is not None:
-        node = node.parent
-        yield node
-
-
 def _given_around(draft: _Draft, node: Node, row: int) -> int | None:
     """The input of a call around this one that a backward call was given, if nothing made it."""
     flow = draft.flow
     if node.direction != "backward" or row not in flow.external:
         return None
-    outer = {other for one in _around(node) for other in one.inputs if other in flow.external}
+    outer = {other for one in around(node) for other in one.inputs if other in flow.external}
     return next((other for other in flow.same_input.get(row, ()) if other in outer), None)
 
 

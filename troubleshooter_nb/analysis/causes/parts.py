@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.causes.case import Call, TensorPair
 from troubleshooter_nb.analysis.causes.sampling import spread
 from troubleshooter_nb.analysis.causes.tensors.streams import streamed
@@ -141,6 +142,28 @@ def part_of(
         for source in tensor.sources
     )
     return replace(tensor, sources=(left, right))
+
+
+def thinned_along(call: Call, axes: Iterable[int]) -> Call:
+    """A large call at some places of these axes, which its first input and output share.
+
+    Cut axis by axis until no more elements are left than a part may have; what is small, or whose
+    shapes differ, stays as it is.
+    """
+    shape, tensors = call.outputs[0].shapes[1], (call.inputs[0], call.outputs[0])
+    if not shape or any(one.shapes != (shape, shape) for one in tensors):
+        return call
+    places: list[np.ndarray | None] = [None] * len(shape)
+    left = math.prod(shape)
+    for axis in axes:
+        count = max(shape[axis] * thresholds.PART_ELEMENTS // max(left, 1), 1)
+        if count < shape[axis]:
+            places[axis] = spread(shape[axis], count)
+            left = left // shape[axis] * count
+    if left == math.prod(shape):
+        return call
+    given, made = (part_of(one, places, shape) for one in tensors)
+    return replace(call, inputs=(given, *call.inputs[1:]), outputs=(made, *call.outputs[1:]))
 
 
 def elements_read(source: ArraySource) -> int:

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Call, Suspicion, TensorPair
-from troubleshooter_nb.analysis.causes.parts import part_of
-from troubleshooter_nb.analysis.causes.sampling import spread
+from troubleshooter_nb.analysis.causes.parts import thinned_along
 from troubleshooter_nb.analysis.causes.tensors.measure import sides_of
 from troubleshooter_nb.analysis.causes.tensors.scales import detect_input_scale, fit_affine
 from troubleshooter_nb.thresholds import (
     FEWEST_TO_FIT,
     FORMULA_FLOORS,
     MOST_IMAGE_CHANNELS,
-    PART_ELEMENTS,
 )
 
-# The axes of channels, first and last.
-_CHANNELS = (1, 3)
+# Axes of images: of channels, first or last, and one of pixels in both.
+_CHANNELS, _ROWS = (1, 3), 2
 
 
 def image_scales(call: Call) -> list[Suspicion]:
@@ -32,7 +29,7 @@ def image_scales(call: Call) -> list[Suspicion]:
     """
     if len(call.inputs) != 1 or call.parameters or not _is_of_images(call.outputs[0]):
         return []
-    call = _in_part(call)
+    call = thinned_along(call, (_ROWS,))
     output = call.outputs[0]
     given = call.inputs[0].left, call.inputs[0].right
     ways = [_scaled(x, y) for x, y in zip(given, (output.left, output.right), strict=True)]
@@ -55,19 +52,6 @@ def _is_of_images(tensor: TensorPair) -> bool:
     if shape is None or shape != tensor.shapes[1] or len(shape) != 4:
         return False
     return min(shape[axis] for axis in _CHANNELS) <= MOST_IMAGE_CHANNELS
-
-
-def _in_part(call: Call) -> Call:
-    """The call of some rows of pixels where it is large."""
-    shape = call.outputs[0].shapes[1]
-    if shape is None or call.inputs[0].shapes != call.outputs[0].shapes:
-        return call
-    count = max(PART_ELEMENTS * shape[2] // max(math.prod(shape), 1), 1)
-    if count >= shape[2]:
-        return call
-    places = [None, None, spread(shape[2], count), None]
-    given, made = (part_of(one, places, shape) for one in (call.inputs[0], call.outputs[0]))
-    return replace(call, inputs=(given,), outputs=(made, *call.outputs[1:]))
 
 
 class _Scaled(NamedTuple):

@@ -125,13 +125,8 @@ def _does_nothing(found: Mapping[str, Recomputation]) -> bool:
 
 
 def _explains(one: Recomputation, side: int) -> bool:
-    """Whether a layer explains a side, by its own doing.
-
-    Any numbers may be the stored statistics of a norm, and what does nothing is no layer.
-    """
-    settings = one.settings[side]
-    is_open = "slopes" in settings or settings.get("function") == "identity"
-    return one.left_over[side] <= FORMULA_FLOORS and not is_open
+    """Whether a layer explains a side; any numbers may be the stored statistics of a norm."""
+    return one.left_over[side] <= FORMULA_FLOORS and "slopes" not in one.settings[side]
 
 
 def _class(word: str, found: Mapping[str, Recomputation], side: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,7 @@ import numpy as np
 from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.causes.case import Call, Suspicion, TensorPair
 from troubleshooter_nb.analysis.causes.operands import operands
-from troubleshooter_nb.analysis.causes.parts import part_of
-from troubleshooter_nb.analysis.causes.sampling import spread
+from troubleshooter_nb.analysis.causes.parts import thinned_along
 from troubleshooter_nb.analysis.causes.searches.stored_statistics import ChannelMap, channel_map
 from troubleshooter_nb.analysis.causes.tensors.large import LargeSides, sides_of_any_size
 from troubleshooter_nb.analysis.causes.tensors.measure import Error, Sides, error_of, norm_of
@@ -68,9 +67,7 @@ def detect_folding(layer: Parts, norms: Sequence[tuple[str, Parts]]) -> Suspicio
     -----
     The rival is one factor for all channels: a norm that multiplies all alike proves nothing.
     """
-    weight = layer.get("weight")
-    sides = sides_of_any_size(weight) if weight is not None else None
-    if sides is None or not sides.same_shape or len(sides.shapes[0]) < 2:
+    if (sides := _weights(layer)) is None:
         return None
     for axis in (0, 1):
         channels = sides.shapes[0][axis]
@@ -99,9 +96,7 @@ def detect_folding_by_calls(layer: Parts, calls: Sequence[tuple[str, Call]]) -> 
     calls : sequence of (str, Call)
         Calls that may be the norm, by their paths, the likeliest first.
     """
-    weight = layer.get("weight")
-    sides = sides_of_any_size(weight) if weight is not None else None
-    if sides is None or not sides.same_shape or len(sides.shapes[0]) < 2:
+    if (sides := _weights(layer)) is None:
         return None
     channels = sides.shapes[0][0]
     if channels < thresholds.FEWEST_CHANNELS or sides.size < 4 * channels:
@@ -110,7 +105,8 @@ def detect_folding_by_calls(layer: Parts, calls: Sequence[tuple[str, Call]]) -> 
     if not sides.holds(rest) or not np.all(ratio):
         return None
     for name, call in calls:
-        both = operands(_in_part(call))
+        rank = len(call.outputs[0].shapes[1] or ())
+        both = operands(thinned_along(call, (0, *range(2, rank))))
         left, right = (None, None) if both is None else map(channel_map, both)
         if left is None or right is None or len(left.slope) != channels:
             continue
@@ -133,22 +129,12 @@ def detect_folding_by_calls(layer: Parts, calls: Sequence[tuple[str, Call]]) -> 
     return None
 
 
-def _in_part(call: Call) -> Call:
-    """The call at some places of all channels, where it is large."""
-    shape, tensors = call.outputs[0].shapes[1], (call.inputs[0], call.outputs[0])
-    if shape is None or any(one.shapes != (shape, shape) for one in tensors):
-        return call
-    places: list[Any] = [None] * len(shape)
-    left = math.prod(shape)
-    for axis in (0, *range(2, len(shape))):
-        count = max(shape[axis] * thresholds.PART_ELEMENTS // left, 1)
-        if count < shape[axis]:
-            places[axis] = spread(shape[axis], count)
-            left = left // shape[axis] * count
-    if left == math.prod(shape):
-        return call
-    given, made = (part_of(one, places, shape) for one in tensors)
-    return replace(call, inputs=(given,), outputs=(made,))
+def _weights(layer: Parts) -> Sides | None:
+    """Both sides' weight where it may be that of a convolution or dense layer."""
+    weight = layer.get("weight")
+    sides = sides_of_any_size(weight) if weight is not None else None
+    is_one = sides is not None and sides.same_shape and len(sides.shapes[0]) > 1
+    return sides if is_one else None
 
 
 def _ratios(sides: Sides, axis: int, columns: int | None = None) -> tuple[np.ndarray, float]:

@@ -13,8 +13,9 @@ from troubleshooter_nb.analysis.causes.axes import Axes
 from troubleshooter_nb.analysis.causes.case import Fit, Operands
 from troubleshooter_nb.analysis.causes.fits import misfit, ranked
 from troubleshooter_nb.analysis.causes.law import Search
+from troubleshooter_nb.analysis.causes.sampling import spread
 from troubleshooter_nb.analysis.causes.searches.rotary import ROTARY
-from troubleshooter_nb.metrics.float_formats import in_format
+from troubleshooter_nb.metrics.float_formats import as_stored
 from troubleshooter_nb.metrics.operators.rotary import angles, frequencies
 from troubleshooter_nb.thresholds import (
     FEWEST_ANGLES,
@@ -49,7 +50,7 @@ def fit_table(operands: Operands) -> list[Fit]:
     -------
     list of Fit
         Settings: ``function`` "cos" or "sin", ``repeated`` ("once", "halves", "neighbours"),
-        ``theta``, ``frequency_scale``, ``position_offset``, ``angle_precision``, ``magnitude``.
+        ``theta``, ``frequency_scale``, ``position_offset``, ``angle_precision``.
     """
     taken = _rows(operands)
     if taken is None:
@@ -81,18 +82,12 @@ def _by_formats(
     roundoff: float,
 ) -> Iterator[Fit]:
     """The exact angles, and those of short formats where these are as near."""
-    short = _format_of(roundoff)
     for precision in _FORMATS:
-        made = function(angles(places, steps, precision))
-        made = made if short is None else in_format(made, short)
+        made = as_stored(function(angles(places, steps, precision)), roundoff)
         fit = Fit({**said, "angle_precision": precision}, misfit(values, made, roundoff))
         yield fit
         if precision == "float32" and fit.residual <= FORMULA_FLOORS * roundoff:
             return
-
-
-def _format_of(roundoff: float) -> str | None:
-    return {2.0**-8: "bfloat16", 2.0**-9: "bfloat16", 2.0**-11: "float16"}.get(roundoff)
 
 
 def _rows(operands: Operands) -> tuple[np.ndarray, np.ndarray] | None:
@@ -109,7 +104,7 @@ def _rows(operands: Operands) -> tuple[np.ndarray, np.ndarray] | None:
         return None
     flat, first = np.unique(places.reshape(-1), return_index=True)
     rows = np.asarray(table, np.float64).reshape(-1, table.shape[-1])[first]
-    picked = np.unique(np.linspace(0, len(flat) - 1, min(len(flat), TABLE_ROWS)).astype(int))
+    picked = spread(len(flat), TABLE_ROWS)
     some = rows[picked]
     is_table = np.isfinite(some).all() and float(np.abs(some).max(initial=0.0)) <= 1.0 + 1e-2
     if not is_table or len(picked) < 2 or some.shape[1] < 2 * FEWEST_ANGLES:
