@@ -37,8 +37,9 @@ CAUSES: dict[str, Cause] = {
             "layer when its weight is converted.",
             "从同一布局（NCHW 或 NHWC）展平，或在转换权重时重排全连接层的列。")),
     "channel_order_bgr": Cause(("Channels reversed: RGB against BGR", "通道顺序相反：RGB 与 BGR"),
-        proof=becomes("Reversed along axis {axis} ({channels} channels) left equals right",
-            "将左侧沿轴 {axis}（{channels} 个通道）反转后与右侧相等"),
+        proof=becomes("The {channels} channels of axis {axis} stand in opposite orders; with one "
+            "order on both sides",
+            "轴 {axis} 的 {channels} 个通道在两侧顺序相反；按同一顺序读取后"),
         repair=("Read the image in the same channel order on both sides, or reverse the first "
             "convolution's input channels, not both.",
             "两侧以相同的通道顺序读取图像，或反转首个卷积的输入通道，二者只做其一。")),
