@@ -176,6 +176,8 @@ class _Inquiry:
         if not self.origins.created() and self._fails():
             self._ask_calls(self._known())
         self._ask_between()
+        if not self.origins.created() and self._fails() and self.origins.bring_back():
+            self._ask_between()
         self._ask_values()
         self._ask_training()
         self._ask_self_noise()

@@ -123,6 +123,23 @@ class Origins:
         """What only one side has is where the two part."""
         self.state[row], self.basis[row] = "created", "missing"
 
+    def bring_back(self) -> bool:
+        """Where nothing created what fails, what went no further at first did so after all.
+
+        A sum hides a small difference in its larger terms, and a norm behind it brings it to light.
+        True where there was such a row.
+        """
+        flow = self.flow
+        fails = np.isin(flow.result["verdict"], DIFFERING) & (self.state != "")
+        for row in self.by_time(np.flatnonzero(self.vanishing)):
+            is_behind = fails & (flow.times > self.time(row))
+            is_alike = self.error[is_behind] * thresholds.CREATED_GROWTH >= self.error[row]
+            if row in flow.node_of and is_alike.any():
+                self.state[row], self.vanishing[row] = "created", False
+                self.harmless.discard(row)
+                return True
+        return False
+
     def told(self) -> np.ndarray:
         """`state`, in which what fails behind an origin carries its difference.
 
