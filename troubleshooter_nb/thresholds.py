@@ -575,6 +575,7 @@ RANKS_SAMPLES, RANKS_SAMPLE = 64, 256
 # Calls that are computed again, roots and other rows whose values are searched for a cause, peers
 # of a row, and calls without a layer.
 MOST_CALLS, MOST_ROOTS, MOST_ROWS, MOST_PEERS, MOST_SEARCHED_BETWEEN = 64, 24, 12, 24, 24
+MOST_TRIED_TOLD = 3  # Formulas that missed, of which an explanation tells.
 MOST_SUSPECTS = 4  # Rows that stand out a little, where none does clearly. By hand.
 # Peers that go with a root to another thread or process; more are made as they are looked at.
 MOST_PEERS_SENT = 256
@@ -666,6 +667,7 @@ SAME_ENDS = 1e-2
 # Error over the spread of the values below which no order of a larger tensor is looked for. By
 # hand.
 IN_ORDER = 0.05
+SAME_VALUES = 1e-5  # Relative error of sorted values, or of moments, that are the same. By hand.
 MOMENTS_FROM = 1e-2  # Relative error from which equal moments of two sides are news. By hand.
 # Largest error over the root mean square, and mean over it, of errors that are spread over the
 # tensor: normal noise has 5 and 0.8, noise relative to normal values 20 and 0.64. By hand.

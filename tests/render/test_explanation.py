@@ -314,3 +314,32 @@ def test_every_check_has_a_sentence_its_values_fill(key):
 
 def test_an_unknown_check_is_named_rather_than_hidden():
     assert check_line({"what": "moon", "status": "bad", "values": {}}, "en") == "check_moon_bad"
+
+
+def test_without_a_known_cause_it_says_what_was_tried_and_what_would_decide_it():
+    def own(x, weight, bias):
+        made = linear(x, weight, bias)
+        return made + np.float32(0.2) * np.sin(37.0 * made).astype(np.float32)
+
+    found = tnb.compare(chain(changed={"fc1": own}), chain())
+    assert found.first_divergence.row["right_display"].values == "fc1 output 0"
+    assert found.findings == () or found.findings[0].confidence < 0.5
+    text = str(found.explain())
+    (tried,) = found.observed["tried"]
+    assert tried["as"] == "Linear"
+    assert float(tried["left"]) > 1e3
+    assert float(tried["right"]) < 10
+    assert "Computed again as Linear: left nothing like it, right missed by" in " ".join(
+        text.split()
+    )
+    given = found.observed["given"]
+    assert found[given].row["right_display"].values == "fc1 input 0"
+    assert f"cmp[{given}].right.values" in " ".join(text.split())
+
+
+def test_outputs_alone_are_to_be_recorded_with_their_inputs():
+    random = np.random.default_rng(0)
+    values = {f"{n}_h": random.standard_normal((8, 8)).astype(np.float32) for n in range(4)}
+    changed = {**values, "2_h": values["2_h"] * np.sin(values["1_h"])}
+    found = tnb.compare(changed, values)
+    assert "tnb.record(net, to=...)" in " ".join(str(found.explain()).split())

@@ -165,7 +165,9 @@ class _Inquiry:
         self.first = next(iter(self.origins.created()), -1)
         self.interrupted = False
         self.suspicions: list[Suspicion] = []
-        self.unknown: dict[int, tuple[str, ...]] = {}  # rows of calls, to the classes tried
+        self.unknown: set[int] = set()  # rows of calls whose class is not known
+        # Of rows, what was tried as what, and what it leaves of each side over rounding.
+        self.missed: dict[int, Mapping[str, tuple[float, float]]] = {}
         self.made: dict[int, Mapping[str, Any]] = {}  # rows, to what each side made them from
         self.folded: dict[int, Suspicion] = {}  # by the number of the weight's pair
 
@@ -468,6 +470,8 @@ class _Inquiry:
         if found.suspicion is None and found.outcome != "same" and narrowed is None:
             found = self._with_other_layer(node, found, typical)
         suspicion = found.suspicion
+        if narrowed is None and self._is_asked(node):
+            self.missed[node.outputs[0]] = {node.word: found.left_over}
         if known is not None and (suspicion is None or suspicion.cause not in known):
             return
         if found.outcome == "same" and (absent := self._absent(node, typical)):
@@ -630,6 +634,7 @@ class _Inquiry:
         calls = [self.operators.call(node)] if node.inputs else []
         for call in calls or calls_of_output(self.operators, node):
             found = self._put(row, unknown_layer, call, typical, otherwise=Attempt())
+            self.missed[row] = found.missed
             if found.outcome in ("same", "different"):
                 break
         outcome, suspicions = found.outcome, found.suspicions
@@ -645,7 +650,7 @@ class _Inquiry:
         if outcome == "same":
             self.origins.clear(node)
         elif outcome == "unknown" and node.inputs and not suspicions:
-            self.unknown[row] = found.tried
+            self.unknown.add(row)
         self._add(row, suspicions)
 
     def _ask_values(self) -> None:
@@ -818,7 +823,7 @@ class _Inquiry:
             if row in self.unknown and not any(s.pair == numbers[row] for s in self.suspicions):
                 path = self.flow.node_of[row].path
                 said: dict[str, Any] = {"name": path, "call": f'layers={{"{path}": "..."}}'}
-                if classes := [class_name(word) for word in self.unknown[row]]:
+                if classes := [class_name(word) for word in self.missed.get(row, ())]:
                     notes.append(Message("explanations.class_unknown", classes=classes, **said))
                 else:
                     notes.append(Message("explanations.class_unknown_untried", **said))
@@ -844,15 +849,29 @@ class _Inquiry:
             seen = none
         if row in self.made:
             seen = {"made": plain(self.made[row]), **seen}
-        return {"pair": number, **seen} if seen else {}
+        return {"pair": number, **seen, **self._to_decide(row)}
+
+    def _to_decide(self, row: int) -> dict[str, Any]:
+        """What was tried on a row, and what it was computed from."""
+        missed = sorted(
+            self.missed.get(row, {}).items(), key=lambda one: (min(one[1]), max(one[1]))
+        )
+        tried = [
+            {"as": class_name(word), "left": plain(left), "right": plain(right)}
+            for word, (left, right) in missed[: thresholds.MOST_TRIED_TOLD]
+        ]
+        node = self.flow.node_of.get(row)
+        inputs = node.inputs if node is not None and row in node.outputs else []
+        given = [int(self.flow.result["order"][other]) for other in inputs[:1]]
+        return {"tried": tried, "given": given[0] if given else -1}
 
     def _beyond_noise(self, verdicts: np.ndarray) -> list[int]:
         """Rows that differ by more than rounding explains, where none stands out from its sources.
 
-        In the order of execution; what is harmless is left out. None where nothing fails.
+        In the order of execution; what is harmless is left out. None where it is all excused.
         """
         origins = self.origins
-        if not np.isin(verdicts, DIFFERING).any():
+        if not np.isin(verdicts, DIFFERING).any() and (verdicts == "grown_rounding").any():
             return []
         if suspects := origins.suspects():
             return suspects

@@ -58,7 +58,8 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "observed_scale_per_index": ("But the values show: a factor or offset for each index of axis {axis} turns left into right, to {residual}.", "但数值显示：沿第 {axis} 轴每个下标各有一个系数或偏移，即可由左侧得到右侧，余差 {residual}。"),
     "observed_relation": ("But the values show: {text}, to {residual}.", "但数值显示：{text}，余差 {residual}。"),
     "observed_shift": ("But the values show: shifted by {lag} along axis {axis} they agree to {residual}.", "但数值显示：沿第 {axis} 轴移动 {lag} 后一致，余差 {residual}。"),
-    "observed_moments": ("But mean, deviation and extremes agree although the values do not: another order, or another draw.", "但均值、标准差与极值一致而数值不同：顺序不同，或随机抽样不同。"),
+    "observed_order": ("But the values show: the same values stand in another order; sorted, they agree to {residual}.", "但数值显示：两侧是同一组数值，只是顺序不同；排序后余差 {residual}。"),
+    "observed_moments": ("But the values show: mean, deviation and extremes agree, as of the same values in another order.", "但数值显示：均值、标准差与极值一致，如同同一组数值的顺序不同。"),
     # Where in the tensor, by `analysis.causes.tensors.places.observed_place`.
     "place_index": ("The sides differ by more than rounding only at index {start} of axis {axis} ({share} of the elements).", "两侧的差异仅在第 {axis} 轴的下标 {start} 处超出舍入误差（占元素的 {share}）。"),
     "place_index_first": ("The sides differ by more than rounding only at the first index of axis {axis} ({share} of the elements).", "两侧的差异仅在第 {axis} 轴的第一个下标处超出舍入误差（占元素的 {share}）。"),
@@ -67,6 +68,13 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "place_indices_first": ("The sides differ by more than rounding only at the first {count} indices of axis {axis} ({share} of the elements).", "两侧的差异仅在第 {axis} 轴的前 {count} 个下标处超出舍入误差（占元素的 {share}）。"),
     "place_indices_last": ("The sides differ by more than rounding only at the last {count} indices of axis {axis} ({share} of the elements).", "两侧的差异仅在第 {axis} 轴的后 {count} 个下标处超出舍入误差（占元素的 {share}）。"),
     "place_border": ("The sides differ by more than rounding only in a border {width} wide of the last two axes ({share} of the elements).", "两侧的差异仅在最后两轴宽 {width} 的边缘处超出舍入误差（占元素的 {share}）。"),
+    # Where no cause is likely: what was tried, and what would decide it.
+    "tried": ("Computed again as {layer}: left {left}, right {right}.", "按 {layer} 重新计算：左侧{left}，右侧{right}。"),
+    "missed_by": ("missed by {times} times what rounding leaves", "残差为舍入误差的 {times} 倍"),
+    "nothing_like": ("nothing like it", "完全不符"),
+    "to_decide_inputs": ("Record inputs and parameters too, then every formula can be tried on it: {call}.", "同时记录输入与参数，便可逐一尝试各公式：{call}。"),
+    "to_decide_between": ("Record the operators between the layers too: {call}.", "同时记录层与层之间的算子：{call}。"),
+    "to_replay": ("Give this layer the same input on both sides, which is #{number}, and compare what each makes of it: {call}.", "将同一输入（#{number}）交给两侧的这一层，再比较各自的结果：{call}。"),
     "repair": ("What to do:", "处理："),
     "proof_sides": ("Found from each side's own values: left {left}, right {right}. Relative error {before}; treated alike {residual} is left.", "由两侧各自的数值得出：左侧 {left}，右侧 {right}。相对误差 {before}；统一后剩余 {residual}。"),
     "proof_undone": ("Undone, the relative error {before} becomes {residual}.", "消除后相对误差由 {before} 降到 {residual}。"),

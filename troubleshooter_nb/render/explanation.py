@@ -211,6 +211,47 @@ def why_sentences(facts: Mapping[str, Any], number: int) -> list[Said]:
     return said
 
 
+def procedure_sentences(values: Mapping[str, Any], facts: Mapping[str, Any]) -> list[Said]:
+    """Where no cause is likely: what was tried, what would decide it, and how to look further.
+
+    Parameters
+    ----------
+    values : mapping
+        The row of the first difference.
+    facts : mapping
+        As `explanation_sentences` takes them.
+    """
+    language, observed = facts["language"], facts["observed"]
+    if observed.get("pair") != int(values["order"]):
+        return []
+    said = [
+        Said("cause", "", _told("tried", language, layer=one["as"], **_missed(one, language)))
+        for one in observed.get("tried", ())
+    ]
+    decides = {
+        "order": ("to_decide_inputs", "tnb.record(net, to=...)"),
+        "between": ("to_decide_between", 'tnb.record(net, level="both", to=...)'),
+    }.get(str(values["origin_basis"]))
+    steps = [_told(decides[0], language, call=call_text(decides[1]))] if decides else []
+    given = observed.get("given", -1)
+    if given >= 0 and values["role"] not in ("parameter", "buffer"):
+        call = call_text(f"cmp[{given}].right.values")
+        steps.append(_told("to_replay", language, number=given, call=call))
+    lead = _told("repair", language)
+    return [*said, *(Said("repair", lead, step) for step in steps)]
+
+
+def _missed(one: Mapping[str, Any], language: str) -> dict[str, str]:
+    """How well one formula gives each side."""
+    times = {side: float(one[side]) for side in _SIDES}
+    return {
+        side: _told("missed_by", language, times=f"{over:.2g}")
+        if math.isfinite(over)
+        else _told("nothing_like", language)
+        for side, over in times.items()
+    }
+
+
 def observed_sentences(observed: Mapping[str, Any], language: str) -> list[Said]:
     """What the values show that is no cause by itself.
 
@@ -222,7 +263,7 @@ def observed_sentences(observed: Mapping[str, Any], language: str) -> list[Said]
         "en" or "zh".
     """
     # What each side made it from says most; a factor, an order and a lag more than equal moments.
-    kinds = ("made", "scale", "relation", "shift", "moments")
+    kinds = ("made", "scale", "relation", "shift", "order", "moments")
     kind = next((k for k in kinds if k in observed), None)
     if kind is None:
         return []
@@ -315,6 +356,7 @@ def explanation_sentences(row: xr.Dataset | None, facts: Mapping[str, Any]) -> l
             key = _NOT_CREATED.get(str(values["origin_basis"]), "none_created")
             said.append(Said("origin", "", _told(key, language)))
         said += why_sentences(facts, int(values["order"]))
+        said += procedure_sentences(values, facts)
     else:
         call = call_text("compare(..., diagnose=True)")
         said.append(Said("cause", "", _told("nothing_asked", language, call=call)))

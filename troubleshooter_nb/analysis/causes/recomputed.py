@@ -245,9 +245,13 @@ def _compared(
     if together <= thresholds.CLEARLY_WORSE * max(own, 1.0):
         if call.word.startswith("dropout") and all(explained) and _is_random(call, floors):
             return Recomputation("different", _random(call, best, max(floors)), units, said)
-        # Arithmetic that is badly conditioned leaves both sides equally far from the formula.
+        # Arithmetic that is badly conditioned leaves both sides equally far from the formula; one
+        # that leaves as much as the sides are apart says nothing of what keeps them apart.
         if all(explained) or own <= thresholds.BADLY_CONDITIONED * max(min(units), 1.0):
-            related = max(f.residual for f in best) < thresholds.UNRELATED_FIT
+            apart = call.outputs[0].rel_l2 / thresholds.CLEARLY_WORSE
+            limit = thresholds.UNRELATED_FIT
+            limit = limit if all(explained) or not apart < limit else apart
+            related = max(f.residual for f in best) < limit
             return Recomputation("same" if related else "unknown", None, units, said)
     if (
         differing

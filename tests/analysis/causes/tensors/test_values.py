@@ -303,7 +303,7 @@ def test_degenerate_pairs(value, shape):
         assert {*causes(detect_values(output(*pair)))} <= {"nan_swallowed"}
 
 
-def test_observations_name_scales_places_shifts_and_equal_moments():
+def test_observations_name_scales_places_shifts_and_other_orders():
     right = normal(0, 4, 8, 64)
     scale = observations(output(right * 8, right), {"world size": 8})["scale"]
     assert scale["factor_name"] == "1/world size (8)"
@@ -315,12 +315,26 @@ def test_observations_name_scales_places_shifts_and_equal_moments():
     left[:, :, 60:] += 1
     place = observations(output(left, right))["place"]
     assert (place["kind"], place["axis"], place["start"]) == ("indices last", 2, 60)
-    shifted = observations(output(np.roll(right, 3, 2), right))
-    assert shifted["moments"]["largest"] == pytest.approx(right.max())
+    mixed = np.random.default_rng(5).permutation(right.ravel()).reshape(right.shape)
+    assert {"order", "moments"} & {*observations(output(mixed, right))}
     padded = np.concatenate([right[:, :, 2:], right[:, :, :2] * 0], 2)
-    assert observations(output(right[:, :, :], np.roll(right, 2, 2)))["moments"]
     assert "scale" not in observations(output(padded, right))
     assert observations(output(right, right)) == {}
+
+
+@pytest.mark.parametrize("kind", ["another draw", "nearly equal", "infinite", "constant", "nan"])
+def test_another_order_is_not_said_of_other_values(kind):
+    right = normal(0, 16, 64)
+    left = {
+        "another draw": normal(1, 16, 64),
+        "nearly equal": right + 0.02 * normal(2, 16, 64),
+        "infinite": np.where(right > 1, np.inf, right)[::-1],
+        "constant": np.ones_like(right),
+        "nan": np.where(right > 1, np.nan, right)[::-1],
+    }[kind]
+    if kind == "another draw":  # with the same ends
+        left.flat[left.argmin()], left.flat[left.argmax()] = right.min(), right.max()
+    assert not {"order", "moments"} & {*observations(output(left, right))}
 
 
 def test_a_border_is_a_place():

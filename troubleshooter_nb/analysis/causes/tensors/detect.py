@@ -56,7 +56,11 @@ from troubleshooter_nb.analysis.causes.tensors.scales import (
     observed_scale,
 )
 from troubleshooter_nb.analysis.causes.tensors.screening import sample_of
-from troubleshooter_nb.analysis.causes.tensors.shifts import observed_moments, observed_shift
+from troubleshooter_nb.analysis.causes.tensors.shifts import (
+    observed_moments,
+    observed_order,
+    observed_shift,
+)
 
 Detector = Callable[[Sides], list[Suspicion]]
 
@@ -178,8 +182,9 @@ def observations(tensor: TensorPair, hints: Mapping[str, float] | None = None) -
     dict
         Those that apply of: ``scale`` (form, axis, scale, offset, factor_name, residual),
         ``relation`` (text of an order in which left's values lie on the right, residual), ``place``
-        (kind, axis, start, stop or width, and share), ``shift`` (axis, lag, residual), ``moments``
-        (equal mean, norm, smallest and largest value while the values differ: an order fault).
+        (kind, axis, start, stop or width, and share), ``shift`` (axis, lag, residual), ``order``
+        (residual of both sides sorted), ``moments`` (of a large pair: equal mean, deviation,
+        smallest and largest value).
     """
     sample = sample_of(tensor)
     if sample is not None and _shows_nothing(sample, hints):
@@ -192,8 +197,9 @@ def observations(tensor: TensorPair, hints: Mapping[str, float] | None = None) -
         "relation": observed_relation(sides),
         "place": observed_place(sides),
         "shift": observed_shift(sides),
-        "moments": observed_moments(sides),
     }
+    if not seen["relation"] and not seen["shift"]:
+        seen |= {"order": observed_order(sides), "moments": observed_moments(sides)}
     found: dict[str, Any] = plain({key: value for key, value in seen.items() if value})
     return found
 
