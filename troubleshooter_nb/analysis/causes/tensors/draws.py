@@ -14,6 +14,7 @@ from troubleshooter_nb.metrics.floats import dtype_from_token
 from troubleshooter_nb.metrics.initialisers import initialiser_of
 from troubleshooter_nb.metrics.signatures import values_of
 from troubleshooter_nb.thresholds import (
+    CHANCE_SIGMAS,
     DRAW_TENSORS,
     DRAW_VALUES,
     DRAWN_SIGMAS,
@@ -55,6 +56,29 @@ def normal_weights(tensor: TensorPair, others: Sequence[TensorPair], side: int) 
             form = Message("evidence.std", std=rule.format(std))
             return Message("evidence.normal_together", form=form, count=len(read))
     return None
+
+
+def is_start(tensor: TensorPair, others: Sequence[TensorPair], side: int) -> bool:
+    """Whether a side holds what the other was trained from, so that nothing failed to load.
+
+    The weight of the same layer, or most weights of an untrained side, differ from the other
+    side's and have more in common with them than draws have.
+    """
+    weights = [one for one in others if _is_weight(one) and _size(one) >= FEWEST_DRAWN]
+    # What one side only rounds was not trained.
+    moved = [w for w in weights if w.differs and w.bits[0] == w.bits[1] and _is_kin(w)]
+    layer = tensor.name.rpartition(".")[0]
+    own = [one for one in moved if layer and one.name.rpartition(".")[0] == layer]
+    return bool(own) or (2 * len(moved) > len(weights) and is_untrained(others, side))
+
+
+def _is_kin(tensor: TensorPair) -> bool:
+    cosine = abs(float(tensor.figures.get("cosine", math.nan)))
+    return cosine > CHANCE_SIGMAS / math.sqrt(_size(tensor))
+
+
+def _size(tensor: TensorPair) -> int:
+    return min(math.prod(shape) for shape in tensor.shapes if shape is not None)
 
 
 def is_untrained(others: Sequence[TensorPair], side: int) -> bool:
