@@ -316,7 +316,7 @@ def explanation_sentences(row: xr.Dataset | None, facts: Mapping[str, Any]) -> l
             said.append(Said("origin", "", _told(key, language)))
         said += why_sentences(facts, int(values["order"]))
     else:
-        call = call_text("compare(..., diagnose=True)")
+        call = call_text(facts["calls"]["diagnose"])
         said.append(Said("cause", "", _told("nothing_asked", language, call=call)))
     return said
 
