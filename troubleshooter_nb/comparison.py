@@ -80,7 +80,7 @@ class Check:
     Attributes
     ----------
     what : str
-        "inputs", "parameters", "buffers", "dtypes", "settings", "cards" or "coverage".
+        "inputs", "parameters", "buffers", "layouts", "dtypes", "settings", "cards" or "coverage".
     status : {"ok", "bad", "note", "unknown"}
         Holds; does not; does not, but need not; cannot be told from what was recorded.
     values : mapping
@@ -321,7 +321,8 @@ class Comparison:
         """
         first = self.first_divergence
         row = first.row if first is not None else None
-        return Explanation(row, self._facts())
+        excused = self.columns.excused(str(get_options()["language"]))
+        return Explanation(row, {**self._facts(), "excused": excused})
 
     def __repr__(self) -> str:
         """Verdict, first divergence, worst pairs and unmatched count, at most 25 lines."""

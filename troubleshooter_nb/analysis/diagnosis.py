@@ -58,6 +58,7 @@ from troubleshooter_nb.analysis.causes.training.gradients import detect_gradient
 from troubleshooter_nb.analysis.causes.training.updates import detect_updates
 from troubleshooter_nb.analysis.flow import Flow, Node
 from troubleshooter_nb.analysis.found_order import in_found_order
+from troubleshooter_nb.analysis.judgement import judged_again
 from troubleshooter_nb.analysis.known_layers import KnownLayers
 from troubleshooter_nb.analysis.layer_kinds import class_name, kinds_differ, layer_kind
 from troubleshooter_nb.analysis.origin import find_origins
@@ -176,6 +177,10 @@ class _Inquiry:
         if not self.origins.created() and self._fails():
             self._ask_calls(self._known())
         self._ask_between()
+        if not self.origins.created() and self._fails() and self.origins.bring_back():
+            self._ask_between()
+        if not self.origins.created() and self._fails():
+            self._ask_suspects()
         self._ask_values()
         self._ask_training()
         self._ask_self_noise()
@@ -577,8 +582,21 @@ class _Inquiry:
             found = self._put(row, between_suspicions, self.operators, row, otherwise=Explained())
             if found.outcome == "same" and np.isfinite(origins.error[row]):
                 origins.state[row] = "carried"
+                origins.acquitted.add(row)
             self._note_made(row, found)
             self._add(row, found.suspicions)
+
+    def _ask_suspects(self) -> None:
+        """Where nothing stands out, look at what adds most: unexplained, it created nothing."""
+        state, numbers = self.origins.state, self.flow.result["order"]
+        suspects = self._up_to(self.origins.suspects(), thresholds.MOST_SUSPECTS)
+        for row in suspects:
+            state[row] = "created"
+        self._ask_between()
+        explained = {s.pair for s in self.suspicions}
+        for row in suspects:
+            if state[row] == "created" and numbers[row] not in explained:
+                state[row] = "carried"
 
     def _note_made(self, row: int, found: Explained) -> None:
         """Keep what is proved of a row and has no cause's name."""
@@ -753,32 +771,37 @@ class _Inquiry:
         columns = {
             "origin_order": places,
             "origin": object_array(list(origins.told())),
+            "verdict": result["verdict"].values,
             "origin_basis": object_array(list(origins.basis)),
             "source_error": origins.source_error,
             "growth": growth,
         }
+        first = int(result["order"].values[created[0]]) if created else None
+        unordered = result["order"].values[origins.unordered()].tolist()
+        findings = findings_of(self.suspicions, first)
+        if not self.interrupted:
+            columns |= judged_again(self.flow, origins, findings)
         table = result.assign(
             {
                 name: finished(("pair",), values, result[name].attrs)
                 for name, values in columns.items()
             }
         )
-        first = int(result["order"].values[created[0]]) if created else None
-        unordered = result["order"].values[origins.unordered()].tolist()
-        beyond = created[:1] or ([] if unordered else self._beyond_noise())
-        findings = findings_of(self.suspicions, first)
+        beyond = created[:1] or ([] if unordered else self._beyond_noise(columns["verdict"]))
         if beyond:
             table.attrs["first_divergence"] = int(result["order"].values[beyond[0]])
         elif unordered:
             # Which came first is not known: one that is explained is as good as any.
             explained = [found.pair for found in findings if found.pair in unordered]
             table.attrs["first_divergence"] = [*explained, *unordered][0]
+        elif not np.isin(columns["verdict"], DIFFERING).any():
+            table.attrs["first_divergence"] = -1
+        judged = replace(self.comparison, result=table)
         return replace(
-            self.comparison,
-            result=table,
+            judged,
             findings=findings,
             observed=self._observed(beyond[0], findings) if beyond else {},
-            preflight=preflight(self.comparison, self.flow),
+            preflight=preflight(judged, self.flow),
             notes=(*self.comparison.notes, *self._notes(created)),
         )
 
@@ -825,12 +848,16 @@ class _Inquiry:
             seen = {"made": plain(self.made[row]), **seen}
         return {"pair": number, **seen} if seen else {}
 
-    def _beyond_noise(self) -> list[int]:
+    def _beyond_noise(self, verdicts: np.ndarray) -> list[int]:
         """Rows that differ by more than rounding explains, where none stands out from its sources.
 
-        In the order of execution; what is harmless is left out.
+        In the order of execution; what is harmless is left out. None where nothing fails.
         """
         origins = self.origins
+        if not np.isin(verdicts, DIFFERING).any():
+            return []
+        if suspects := origins.suspects():
+            return suspects
         carried = [int(row) for row in np.flatnonzero(origins.state == "carried")]
         if origins.vanishing.any():
             # What fails is harmless: rounding in the backward pass is not what was asked about.

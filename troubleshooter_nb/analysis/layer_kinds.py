@@ -19,6 +19,10 @@ _PLAIN = (
     *("adaptiveavgpool1d", "adaptiveavgpool2d", "adaptivemaxpool2d", "zeropad2d"),
     *("crossentropyloss", "mseloss", "l1loss", "nllloss", "bcewithlogitsloss", "bceloss"),
 )
+# Layers whose derivative has steps: what lies at one is let through on one side and not the other.
+_WITH_STEPS = frozenset(
+    "relu relu6 leakyrelu prelu hardtanh clamp maxpool1d maxpool2d maxpool3d".split()
+)
 # As torch spells what nobody named, see `class_name`.
 _SPELLED = (
     *("AvgPool2d", "BatchNorm2d", "Conv1d", "Conv2d", "ConvTranspose1d", "ConvTranspose2d"),
@@ -48,6 +52,11 @@ def known_classes() -> list[str]:
     """Torch's spelling of the classes that have one, in alphabetical order."""
     listed = (record["torch_layer"].partition("(")[0] for record in rows_of("layer_parameters.csv"))
     return sorted({*_SPELLED, *(name.rpartition(".")[2] for name in listed if name)})
+
+
+def has_steps(word: str) -> bool:
+    """Whether rounding of a layer's input, however small, may change its gradient by much."""
+    return word in _WITH_STEPS
 
 
 def class_name(word: str) -> str:

@@ -41,6 +41,8 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "nonfinite_count": ("{count} identical, NaN or Inf included", "{count} 对逐位相等，但含 NaN 或 Inf"),
     "rounding_count": ("{count} differ by rounding only", "{count} 对仅有舍入误差"),
     "rounding_from": ("{count} differ by rounding only and pass from rtol = atol = {smallest}", "{count} 对仅有舍入误差，rtol = atol = {smallest} 时通过"),
+    "grown_count": ("{count} differ by rounding that grew, which nothing created, and pass from rtol = atol = {smallest}", "{count} 对为放大的舍入误差，并无源头，rtol = atol = {smallest} 时通过"),
+    "no_effect_count": ("{count} differ without effect: whatever uses them agrees", "{count} 对有差异但无后续影响：使用它们的结果均一致"),
     "blind_count": ("{count} pass only because of atol", "{count} 对仅因 atol 而通过"),
     "interrupted_count": ("interrupted: {count} not measured", "已中断：{count} 对未测量"),
     "sides": ("{left} against {right}, the reference", "{left} 对比基准 {right}"),

@@ -302,7 +302,7 @@ def explanation_sentences(row: xr.Dataset | None, facts: Mapping[str, Any]) -> l
         # A difference that a gap proves begins where no row can say, and what is open may as well.
         if not any(one["weight"] for one in facts["gaps"]):
             said.append(Said("origin", "", _told("no_origin", language)))
-        return said
+        return [*said, *(Said("origin", "", text) for text in facts.get("excused", ()))]
     values = scalar_row(row)
     name = f"{values['left_display'] or values['right_display']} (#{int(values['order'])})"
     said.append(Said("origin", name, reason_text(values, language)))

@@ -19,6 +19,8 @@ _MARKS: Mapping[str, tuple[str, str, str]] = {
     "identical": ("=", "=", "ok"),
     "pass": ("✓", "ok", "ok"),
     "rounding": ("≈", "~", "ok"),
+    "grown_rounding": ("≈", "~", "ok"),
+    "no_effect": ("≅", "~", "ok"),
     "reduced": ("✗", "x", "bad"),
     "differs": ("✗", "x", "bad"),
     "unrelated": ("✗", "x", "bad"),

@@ -27,6 +27,7 @@ from troubleshooter_nb.analysis.causes.layers import cause_of, layer_of
 from troubleshooter_nb.analysis.causes.operands import elements_of, operands
 from troubleshooter_nb.analysis.causes.searches.normalisation import cancellation
 from troubleshooter_nb.analysis.causes.thinned import is_large, parts
+from troubleshooter_nb.analysis.layer_kinds import has_steps
 
 Outcome = Literal["same", "different", "one_side", "unknown"]
 
@@ -112,8 +113,16 @@ def _recomputed(call: Call, typical: float, layer: Law | Search) -> Recomputatio
         return shared
     worse, better = max(found.left_over), max(min(found.left_over), 1.0)
     if worse > thresholds.CLEARLY_WORSE * better and _is_local(call, layer, sides, floors, worse):
-        return replace(found, outcome="one_side", suspicion=None)
+        found = replace(found, outcome="one_side", suspicion=None)
+    if found.outcome == "one_side" and _may_be_at_a_step(call, sides):
+        return replace(found, outcome="unknown", suspicion=None)
     return found
+
+
+def _may_be_at_a_step(call: Call, sides: Sequence[Operands]) -> bool:
+    """Whether single elements may be let through or not by rounding alone."""
+    is_short = any(one.roundoff > thresholds.SHORT_ROUNDOFF for one in sides)
+    return call.direction == "backward" and is_short and has_steps(call.word)
 
 
 def _shared(

@@ -37,6 +37,8 @@ _NORMS = frozenset(
 # Norms of recorded operators: x * rsqrt(...) * weight + bias.
 _SCALING = frozenset(("mul", "div", "add"))
 _ROOTS = frozenset(("rsqrt", "sqrt"))
+# Settings that say of which values something was made: said as the whole formula.
+_OF_TERMS = ("sources", "orders")
 # Words of layouts, see `views`.
 _REPEATED = frozenset(("heads repeated each", "heads repeated in turn"))
 _CHANNELS = frozenset(("channels first", "channels last"))
@@ -269,6 +271,8 @@ def _cause(
     if formula == "product" and pair.apart == ["function"]:
         return "activation_changed", "function"
     if formula == "product" and left["sources"] == right["sources"][::-1]:
+        if left["function"] != "none" and len({*left["sources"]}) == 1:
+            return "gate_up_order", "orders"  # parts of one tensor
         return "argument_order", "sources"
     if pair.apart == ["formula"] or pair.apart[0] == "sources":
         cause = _of_sources(flow, both[0], left, right)
@@ -395,13 +399,16 @@ def _suspicion(
     tensor: TensorPair, pair: _FitPair, cause: tuple[str, str], rival: float, floor: float
 ) -> Suspicion:
     name, setting = cause
-    layer = str(pair.left.settings["formula"])
+    evidence = evidence_of((pair.left, pair.right), setting, str(pair.left.settings["formula"]))
+    if setting in _OF_TERMS:
+        made = _made(pair)
+        evidence |= {side: made[side] for side in ("left", "right") if side in made}
     return Suspicion(
         cause=name,
         before=tensor.rel_l2,
         residual=pair.residual,
         rival=min(rival, tensor.rel_l2) if math.isfinite(tensor.rel_l2) else rival,
         floor=max(floor, pair.residual / 4.0) if pair.residual <= 16 * floor else floor,
-        evidence=evidence_of((pair.left, pair.right), setting, layer),
+        evidence=evidence,
         pair=tensor.pair,
     )

@@ -159,8 +159,7 @@ def _turned_fits(
         return _counted_fits(case, factors, said)
     sign = 1.0 if float(np.median(rates[turning])) > 0 else -1.0
     theta, scale, width = _geometric(np.abs(rates), turning, case)
-    # Values rounded on the way, whatever they are stored in, say less of the angles.
-    width = max(width, 4 * theta * _left(case, factors))
+    width = max(width, theta * _doubt(_left(case, factors)))
     size = 1.0 if abs(magnitude - 1) < 2e-3 else float(f"{magnitude:.5g}")
     known = {**said, "direction": "forward" if sign > 0 else "backward", "magnitude": size}
     fits: list[Fit] = []
@@ -171,7 +170,7 @@ def _turned_fits(
         turn = {"theta": value, "frequency_scale": scale, "position_offset": offset}
         # Another layout or direction fits other numbers: it decides.
         tried = {"norm": "kept", **known, **turn}
-        fits += _precise_fits(case, sign * steps, offset, size, tried, {"theta": width})
+        fits += _precise_fits(case, sign * steps, offset, size, tried, width)
     if min(fit.residual for fit in fits) > UNLIKE:
         fits += _counted_fits(case, factors, said)
     return fits
@@ -203,20 +202,35 @@ def _precise_fits(
     offset: int,
     magnitude: float,
     said: dict[str, Any],
-    width: dict[str, float],
+    width: float,
 ) -> Iterator[Fit]:
-    """The turn in every precision of the angles; 32 and 64 bits are one setting."""
+    """The turn in every precision of the angles; 32 and 64 bits are one setting.
+
+    `width` is half that of theta.
+    """
     positions = np.arange(len(case.before), dtype=np.float64) + offset
 
     def left(precision: str) -> float:
         turned = angles(positions, steps, precision)
         return _left(case, magnitude * np.exp(1j * turned))
 
+    def fit(precision: str, residual: float) -> Fit:
+        doubt = max(width, said["theta"] * _doubt(residual))
+        return Fit({**said, "angle_precision": precision}, residual, {"theta": doubt})
+
     best = min(left("float64"), left("float32"))
-    yield Fit({**said, "angle_precision": "float32"}, best, width)
+    yield fit("float32", best)
     if best > 1e-6 and (said["theta"] != _USUAL or best < 0.5):
         for precision in _LOW_PRECISIONS:
-            yield Fit({**said, "angle_precision": precision}, left(precision), width)
+            yield fit(precision, left(precision))
+
+
+def _doubt(left: float) -> float:
+    """Relative half width of theta where so much is left over.
+
+    Values rounded on the way, whatever they are stored in, say less of the angles.
+    """
+    return 4 * left
 
 
 def _left(case: _Case, factors: np.ndarray) -> float:
