@@ -49,7 +49,7 @@ _MOST_BLOCKS = 200
 _MOST_LISTED = 60
 _MOST_OPEN = 12
 _MOST_RENAMES = 4
-_MOST_NOTES, _MOST_NOTES_OF_TEXT = 8, 3
+_MOST_NOTES, _MOST_NOTES_OF_TEXT = 8, 2
 # Lines of the text that the table of blocks has at least.
 _FEWEST_BLOCK_LINES = 4
 _KIND_WIDTH = 17  # columns of "only on the right"
@@ -100,11 +100,17 @@ def checkpoint_text(
 
 
 def block_lines(blocks: pd.DataFrame, facts: Mapping[str, Any], room: int) -> list[str]:
-    """The table of the blocks in which something changed, in at most `room` lines."""
+    """The table of the blocks in which something changed, in at most `room` lines.
+
+    Where they do not fit, those that fail before the others.
+    """
     moved, still = _moved(blocks, facts)
     untouched = _untouched(still, facts["language"])
     room = max(room - 1 - len(untouched), 1)
-    shown = moved.iloc[: room if len(moved) <= room else max(room - 1, 1)]
+    shown = moved
+    if len(moved) > room:
+        first = np.argsort(-(moved["failed"] + moved["other"]).clip(upper=1), kind="stable")
+        shown = moved.iloc[np.sort(first[: max(room - 1, 1)])]
     columns, language = _block_columns("text", blocks, facts), facts["language"]
     lines = []
     if len(shown):

@@ -294,7 +294,9 @@ def test_the_start_of_a_training_was_not_left_unloaded(seed):
     random = np.random.default_rng(seed)
     start = [uniform(random, *shape) for shape in SHAPES]
     trained = [one + 0.5 * one.std() * weights(random, *one.shape) for one in start]
-    rest = [moved(*pair, f"fc{n}.weight") for n, pair in enumerate(zip(trained, start, strict=True))]
+    rest = [
+        moved(*pair, f"fc{n}.weight") for n, pair in enumerate(zip(trained, start, strict=True))
+    ]
     learnt = (0.1 * random.standard_normal(96)).astype(np.float32)
     bias = tensor(learnt, np.zeros(96, "f4"), "other.bias", slot="bias")
     mean = tensor(learnt, np.zeros(96, "f4"), "bn.running_mean", "buffer")
