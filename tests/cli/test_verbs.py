@@ -84,6 +84,24 @@ def test_diff_ends_as_compare_does_with_what_is_alone_or_shaped_otherwise(said, 
         assert said("diff", "a.pth", name, "--no-values")[0] == code
 
 
+def test_diff_tells_the_cause_that_compare_tells(said, tmp_path):
+    rng = np.random.default_rng(0)
+    right = {f"l{i}.weight": rng.laplace(size=(24, 16)).astype("f4") for i in range(4)}
+    tnb.save_dump(right, tmp_path / "right.pth")
+    tnb.save_dump(right | {"l2.weight": right["l2.weight"].T.copy()}, tmp_path / "left.pth")
+    outs = [said(verb, "left.pth", "right.pth")[1] for verb in ("compare", "diff")]
+    for out in outs:
+        assert out.startswith("✗ 1 of 4 pairs differ")
+        assert "Linear weight transposed. With axes in the order 1, 0" in out
+        assert "Transpose the weight when it is converted" in out
+    assert "untouched, 3 groups of tensors: l0, l1, l3" in outs[1]
+    out = said("diff", "left.pth", "right.pth", "--no-diagnose")[1]
+    assert "Likely cause" not in out
+    assert "leave --no-diagnose out" in out
+    _, out, _ = said("diff", "left.pth", "right.pth", "--json")
+    assert json.loads(out)["findings"][0]["cause"] == "linear_transposed"
+
+
 def test_diff_of_what_cannot_be_read_is_undecided(said, tmp_path):
     for name in ("a", "b"):
         tnb.save_dump(weights(), tmp_path / name)

@@ -331,6 +331,7 @@ def test_differences_of_checkpoints(tmp_path):
         tnb.diff_checkpoints(paths[0], paths[0]),
         tnb.diff_checkpoints(*paths, learning_rate=0.1),
         tnb.diff_checkpoints({}, {}),
+        tnb.diff_checkpoints({"w": shared, "epoch": 1}, {"w": shared + 1, "epoch": 2}),
         tnb.diff_checkpoints({"a": shared, "b": shared}, {"a": shared, "b": shared + 1}),
     ]
     assert english(shown) == set()

@@ -15,7 +15,7 @@ from troubleshooter_nb.columns.checkpoints import DIFF_COLUMNS
 from troubleshooter_nb.columns.column import described
 from troubleshooter_nb.comparison import Comparison
 from troubleshooter_nb.dump import Dump, object_array
-from troubleshooter_nb.errors import ArgumentError
+from troubleshooter_nb.errors import ArgumentError, ReadError
 from troubleshooter_nb.formats import DumpLike, as_dump
 from troubleshooter_nb.formats.checkpoint import Stored, checkpoint_dump
 from troubleshooter_nb.messages import Message, of_one_class
@@ -24,6 +24,7 @@ from troubleshooter_nb.metrics.noise import NoiseModel
 from troubleshooter_nb.metrics.verdict import Tolerance
 from troubleshooter_nb.naming.roles import without_layer_numbers
 from troubleshooter_nb.pairing import Pairing
+from troubleshooter_nb.render.checkpoint_view import was_compared
 from troubleshooter_nb.render.rows import block_of
 from troubleshooter_nb.table import Table
 from troubleshooter_nb.thresholds import DRILL_DOWNS, PROVED_BY_NAMES
@@ -101,8 +102,9 @@ def diff_checkpoints(
             drill_downs=DRILL_DOWNS,
         )
     rate = _learning_rate(right, left) if learning_rate is None else float(learning_rate)
-    notes = [*_other_step(pairing), *_ties_of_one_side(pairing)]
-    return CheckpointDiff(_table(pairing, comparison), pairing, comparison, rate, tuple(notes))
+    table = _table(pairing, comparison)
+    notes = [*_other_step(pairing, table), *_ties_of_one_side(pairing)]
+    return CheckpointDiff(table, pairing, comparison, rate, tuple(notes))
 
 
 def _as_checkpoint(value: DumpLike, side: str) -> Dump:
@@ -115,8 +117,16 @@ def _as_checkpoint(value: DumpLike, side: str) -> Dump:
     return checkpoint_dump(stored, label=dump.label, format=dump.format)
 
 
-def _other_step(pairing: Pairing) -> list[str]:
-    """That the two were saved at different steps of training, by what counts them."""
+def _other_step(pairing: Pairing, table: xr.Dataset) -> list[str]:
+    """That the two were saved at different steps of training, by what counts them.
+
+    A counter alone may have been left behind: most parameters have to have moved.
+    """
+    is_parameter = table["role"].values == "parameter"
+    verdicts = table["verdict"].values[is_parameter]
+    moved = np.count_nonzero(was_compared(verdicts) & (verdicts != "identical"))
+    if 2 * moved <= len(verdicts):
+        return []
     paired, dumps = pairing.columns, (pairing.left, pairing.right)
     both = np.flatnonzero((paired["left_entry"] >= 0) & (paired["right_entry"] >= 0))
     found = []
@@ -135,11 +145,14 @@ def _other_step(pairing: Pairing) -> list[str]:
 
 
 def _scalar(dump: Dump, entry: int) -> float | None:
-    """The value of an entry of one element; None for any other."""
+    """The value of an entry of one element; None for any other, and where it cannot be read."""
     source = dump.sources[entry]
     if source is None or source.shape not in ((), (1,)):
         return None
-    return float(source.read(0, 1)[0])
+    try:
+        return float(source.read(0, 1)[0])
+    except ReadError:  # its row says so
+        return None
 
 
 def _ties_of_one_side(pairing: Pairing) -> tuple[str, ...]:

@@ -384,7 +384,7 @@ class _Inquiry:
         def arguments(row: int) -> tuple[Any, ...]:
             tensor = self.operators.root(row)
             same = peers[tensor.role]
-            weights = _weights_beside(tensor, peers)
+            weights = [*_weights_beside(tensor, peers)]
             return tensor, [*same.but(row)], [*same.near(row, tensor)], weights
 
         for row in rows:
@@ -921,7 +921,7 @@ def findings_of(suspicions: Sequence[Suspicion], first: int | None) -> tuple[Fin
 
 def _weights_beside(tensor: TensorPair, peers: Mapping[str, Peers]) -> Sequence[TensorPair]:
     """What says of a buffer whether its side was trained or loaded at all."""
-    return [*peers["parameter"].but(-1)] if tensor.role == "buffer" else []
+    return peers["parameter"].but(-1) if tensor.role == "buffer" else []
 
 
 def _says_something(value: Any) -> bool:

@@ -75,7 +75,10 @@ class SeriesComparison:
 
     @property
     def back_step(self) -> int | None:
-        """Step from which the difference is back in the self-noise, None unless it left it."""
+        """Step from which the difference is back in the self-noise; None where it never left it.
+
+        None as well where it is outside for good.
+        """
         return self._step(self.back)
 
     @property

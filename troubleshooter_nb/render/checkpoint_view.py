@@ -171,21 +171,21 @@ def checkpoint_html(
 ) -> str:
     """HTML repr of a CheckpointDiff, at most ``facts["html_bytes"]`` long if at all possible."""
     columns = table_of(diff)
-    top = [] if pairs is None else beginning(pairs, evidence, facts)
+    top = (None, None) if pairs is None else beginning(pairs, evidence, facts)
     return shortest(lambda most: _html(columns, blocks, top, facts, most), facts, _MOST_BLOCKS)
 
 
 def _html(
     columns: Table,
     blocks: pd.DataFrame,
-    top: Sequence[Markup | None],
+    top: tuple[Markup | None, Markup | None],
     facts: Mapping[str, Any],
     most: int,
 ) -> str:
     language = facts["language"]
     listed = min(most, _MOST_LISTED)
     names = {side: samp(facts[f"{side}_label"]) for side in ("left", "right")}
-    verdict, why = [*top, None, None][:2]
+    verdict, why = top
     return fragment(
         paragraph(
             element("b", names["left"]),
@@ -198,7 +198,7 @@ def _html(
             paragraph(tone(name, f"{mark} {text}", bold=name != "ok") if name else f"{mark} {text}")
             for mark, name, text in _answers(columns, facts)
         ),
-        paragraph(small(criterion(facts))) if top else None,
+        paragraph(small(criterion(facts))) if verdict else None,
         why,
         *_structure(columns, facts, listed),
         *_blocks(blocks, facts, most),

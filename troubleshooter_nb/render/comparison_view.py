@@ -139,9 +139,9 @@ def _comparison_html(
 
 def beginning(
     pairs: Pairs, evidence: Mapping[int, xr.Dataset], facts: Mapping[str, Any]
-) -> list[Markup | None]:
-    """What the page of any comparison begins with: the verdict, the first difference, and why."""
-    return [_verdict(pairs, facts), _call_out(pairs, evidence, facts)]
+) -> tuple[Markup | None, Markup | None]:
+    """What the page of any comparison begins with: the verdict; the first difference and why."""
+    return _verdict(pairs, facts), _call_out(pairs, evidence, facts)
 
 
 def _passed_html(pairs: Pairs, facts: Mapping[str, Any], rows: Rows) -> str:
