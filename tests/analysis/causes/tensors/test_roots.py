@@ -302,6 +302,17 @@ def test_the_start_of_a_training_was_not_left_unloaded(seed):
     mean = tensor(learnt, np.zeros(96, "f4"), "bn.running_mean", "buffer")
     assert detect_root(bias, rest) == []
     assert detect_root(mean, [], weights=rest) == []
+    # Of an initialiser without a name the biases tell.
+    unknown = [moved(one.left, 0.9 * one.left, one.name) for one in rest]
+    vectors = [
+        replace(
+            tensor(learnt, np.full(96, at, "f4"), f"norm.{at}", rel_l2=1.0),
+            figures={"right_min": at, "right_max": high},
+        )
+        for at, high in ((0.0, 0.0), (1.0, 1.0), (0.0, 0.5))
+    ]
+    assert detect_root(bias, [*unknown, *vectors]) == []
+    only(detect_root(bias, [*unknown, vectors[0], *[vectors[2]] * 2]), "tensor_not_loaded")
     # A side whose weights are trained as well, as averages are, does not begin a training.
     flipped = [moved(one.left, 0.9 * one.left, one.name) for one in rest]
     only(detect_root(mean, [], weights=flipped), "tensor_not_loaded")

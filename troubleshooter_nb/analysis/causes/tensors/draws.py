@@ -62,14 +62,30 @@ def is_start(tensor: TensorPair, others: Sequence[TensorPair], side: int) -> boo
     """Whether a side holds what the other was trained from, so that nothing failed to load.
 
     The weight of the same layer, or most weights of an untrained side, differ from the other
-    side's and have more in common with them than draws have.
+    side's and have more in common with them than draws have. A side is untrained where its weights
+    are draws of known initialisers, or its biases and norms that differ are as they are made.
     """
     weights = [one for one in others if _is_weight(one) and _size(one) >= FEWEST_DRAWN]
     # What one side only rounds was not trained.
     moved = [w for w in weights if w.differs and w.bits[0] == w.bits[1] and _is_kin(w)]
     layer = tensor.name.rpartition(".")[0]
     own = [one for one in moved if layer and one.name.rpartition(".")[0] == layer]
-    return bool(own) or (2 * len(moved) > len(weights) and is_untrained(others, side))
+    if own or 2 * len(moved) <= len(weights):
+        return bool(own)
+    return _are_as_made(others, side) or is_untrained(others, side)
+
+
+def _are_as_made(others: Sequence[TensorPair], side: int) -> bool:
+    """Whether most biases and weights of norms of a side that differ are of one value each."""
+    which = ("left", "right")[side]
+    vectors = [
+        one.figures
+        for one in others
+        if one.role == "parameter" and one.differs and not _is_weight(one)
+    ]
+    # nan, of what was not measured, equals nothing.
+    equal = [one for one in vectors if one.get(f"{which}_min") == one.get(f"{which}_max", math.nan)]
+    return 2 * len(equal) > len(vectors)
 
 
 def _is_kin(tensor: TensorPair) -> bool:
