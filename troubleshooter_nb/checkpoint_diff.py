@@ -120,7 +120,7 @@ class CheckpointDiff:
         """The answer in one line; without values, what the structure says."""
         if self.comparison is not None:
             return self.comparison.verdict
-        return structure_answer(self.table, self._facts())
+        return structure_answer(self.table, self._gaps(), self._facts())
 
     @property
     def findings(self) -> tuple[Finding, ...]:

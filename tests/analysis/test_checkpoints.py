@@ -544,4 +544,6 @@ def test_what_was_not_opened_keeps_a_diff_from_passing(tmp_path):
         diff = diff_checkpoints(noted, dump, values=values)
         assert (diff.exit_code, diff.passed) == (compare(noted, dump).exit_code, False)
         assert "not opened: step_2.pth" in str(diff.explain())
-    assert "not opened: step_2.pth" in diff_checkpoints(noted, dump).verdict
+        assert "not opened: step_2.pth" in diff.verdict
+        assert not diff.verdict.startswith("✓")
+        assert "not opened: step_2.pth" in diff._repr_html_()

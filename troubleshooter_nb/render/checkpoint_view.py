@@ -12,6 +12,7 @@ import xarray as xr
 
 from troubleshooter_nb.columns.checkpoints import BLOCK_COLUMNS, DIFF_COLUMNS, MADE_OF_DIFF
 from troubleshooter_nb.columns.column import Column, View, shown_columns
+from troubleshooter_nb.gaps import Gap
 from troubleshooter_nb.messages import told
 from troubleshooter_nb.naming import TRAINING_ROLES
 from troubleshooter_nb.render.cells import both_shapes_text, cell_text, heads, names_text
@@ -53,6 +54,8 @@ _MOST_NOTES, _MOST_NOTES_OF_TEXT = 8, 2
 # Lines of the text that the table of blocks has at least.
 _FEWEST_BLOCK_LINES = 4
 _KIND_WIDTH = 17  # columns of "only on the right"
+# Mark and tone of what no row says, by its weight.
+_GAPS = (("·", ""), ("✗", "bad"), ("?", "warn"))
 # Structure in which the two files disagree.
 _BROKEN = ("left_only", "right_only", "unreadable", "shape", "dtype", "guessed")
 
@@ -219,10 +222,12 @@ def _notes(facts: Mapping[str, Any]) -> list[Markup]:
     return found
 
 
-def structure_answer(diff: xr.Dataset, facts: Mapping[str, Any]) -> str:
-    """What the headers alone say, in a line."""
+def structure_answer(diff: xr.Dataset, gaps: Sequence[Gap], facts: Mapping[str, Any]) -> str:
+    """The answer in one line where only headers were read, with what was not even opened."""
     mark, _, text = _structure_answer(table_of(diff), facts)
-    return f"{mark} {text}"
+    if facts["same_structure"] and any(gap.weight for gap in gaps):
+        mark = _GAPS[2][0]
+    return " · ".join([f"{mark} {text}", *(told(gap.said, facts["language"]) for gap in gaps)])
 
 
 def answers(diff: xr.Dataset, facts: Mapping[str, Any]) -> list[str]:
@@ -258,7 +263,8 @@ def _answers(columns: Table, facts: Mapping[str, Any]) -> list[tuple[str, str, s
         found.append(("·", "", spaced(sentence("pages.names_differ", language), renames)))
     found += [("·", "", told(note, language)) for note in facts["other_step"]]
     if not facts["has_values"]:
-        return [*found, ("·", "", sentence("pages.values_not_compared", language))]
+        gaps = [(*_GAPS[gap["weight"]], told(gap["said"], language)) for gap in facts["gaps"]]
+        return [*found, *gaps]
     return [*found, *_change(columns, facts)]
 
 
