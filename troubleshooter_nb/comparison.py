@@ -38,6 +38,12 @@ from troubleshooter_nb.table import Table, finished, taken
 SCHEMA = "troubleshooter_nb.comparison/1"
 
 _SIDES = ("left", "right")
+# What a page tells its reader to write: for a pair, for the explanation, to be told more.
+_CALLS = {
+    "pairs": "cmp",
+    "explain": "cmp.explain()",
+    "diagnose": "compare(..., diagnose=True)",
+}
 _STATISTICS = ("min", "max", "mean", "l2", "zero_count")
 
 
@@ -345,6 +351,7 @@ class Comparison:
             "unmatched": taken(unmatched, "pair", np.flatnonzero(alone)),
             "notes": self.notes,
             "gaps": [asdict(gap) for gap in self.gaps],
+            "calls": _CALLS,
             **get_options(),
         }
 

@@ -236,6 +236,9 @@ FEWEST_ELEMENTS_FITTED = 4
 FEWEST_PARTICIPANTS = 1.1  # Elements that carry the spread; a single one has no order. By hand.
 SHORT_ROW = 4  # Rows of so few elements are not unique enough to be placed one by one. By hand.
 FEWEST_STEPS_OF_SERIES = 4  # Steps of which a series can be told to part. By hand.
+# Steps outside the noise of which a law of growth is told: of ten steps a power spans a decade.
+# By hand.
+FEWEST_STEPS_OF_LAW = 10
 FEWEST_BENDS = 16  # Increments that say how much a series fluctuates. By hand.
 
 # What one explanation does to a tensor
@@ -320,6 +323,12 @@ GRADIENT_UNDONE = 1e-4
 SERIES_SIGMAS = 3.0
 # Neighbours on either side whose increments say how much a series fluctuates. By hand.
 SERIES_WINDOW = 5
+# By which chance a difference that stays apart seems to be back in the noise at the end.
+# Convention.
+CHANCE_OF_RETURN = 0.05
+NO_GROWTH = 0.05  # Exponent of a growth below which there is none. By hand.
+# Share of the spread of a difference's logarithm that a law of its growth may leave. By hand.
+UNEXPLAINED_GROWTH = 0.5
 # Losses are sums over many rounded terms: agreeing runs part by this many roundoffs at once. By
 # hand.
 LOSS_ROUNDINGS = 64.0

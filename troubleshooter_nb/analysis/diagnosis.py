@@ -386,7 +386,8 @@ class _Inquiry:
         def arguments(row: int) -> tuple[Any, ...]:
             tensor = self.operators.root(row)
             same = peers[tensor.role]
-            return tensor, [*same.but(row)], [*same.near(row, tensor)]
+            weights = [*_weights_beside(tensor, peers)]
+            return tensor, [*same.but(row)], [*same.near(row, tensor)], weights
 
         for row in rows:
             others = peers[self.operators.root(row).role].but(row)
@@ -397,7 +398,8 @@ class _Inquiry:
     def _root_causes(self, row: int, peers: Mapping[str, Peers]) -> list[Suspicion]:
         tensor = self.operators.root(row)
         same = peers[tensor.role]
-        return detect_root(tensor, same.but(row), same.near(row, tensor))
+        weights = _weights_beside(tensor, peers)
+        return detect_root(tensor, same.but(row), same.near(row, tensor), weights)
 
     def _peers(self) -> Mapping[str, Peers]:
         """Root tensors of every role."""
@@ -934,6 +936,11 @@ def findings_of(suspicions: Sequence[Suspicion], first: int | None) -> tuple[Fin
     # What explains the first difference comes before what may follow from it.
     found.sort(key=lambda f: (-f.confidence * (1.0 if f.pair == first else 0.8), f.pair, f.cause))
     return tuple(found[: thresholds.MOST_FINDINGS])
+
+
+def _weights_beside(tensor: TensorPair, peers: Mapping[str, Peers]) -> Sequence[TensorPair]:
+    """What says of a buffer whether its side was trained or loaded at all."""
+    return peers["parameter"].but(-1) if tensor.role == "buffer" else []
 
 
 def _says_something(value: Any) -> bool:

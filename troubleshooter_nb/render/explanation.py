@@ -358,7 +358,7 @@ def explanation_sentences(row: xr.Dataset | None, facts: Mapping[str, Any]) -> l
         said += why_sentences(facts, int(values["order"]))
         said += procedure_sentences(values, facts)
     else:
-        call = call_text("compare(..., diagnose=True)")
+        call = call_text(facts["calls"]["diagnose"])
         said.append(Said("cause", "", _told("nothing_asked", language, call=call)))
     return said
 

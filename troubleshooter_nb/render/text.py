@@ -113,20 +113,13 @@ def pairing_headline(table: xr.Dataset, language: str = "en") -> str:
 def comparison_text(pairs: Pairs, facts: Mapping[str, Any]) -> str:
     """Text repr of a Comparison."""
     language = facts["language"]
-    separator = " | " if facts["ascii"] else " · "
-    lines = [verdict_line(pairs, facts)]
-    if width(lines[0]) > COLUMNS:
-        first, *others = _verdict_parts(pairs, facts)
-        remarks = [text for _, text in remarks_of(pairs, facts)]
-        head = separator.join([first, *others])
-        lines = [head] if width(head) <= COLUMNS else [first, *(f"  {one}" for one in others)]
-        lines += [f"  {separator.join(remarks)}"] if remarks else []
+    lines = answer_lines(pairs, facts)
     sides = {"left": facts["left_label"], "right": facts["right_label"]}
     lines.append(f"  {sentence('pages.sides', language, **sides)}")
     lines.append(f"  {criterion(facts)}")
     lines += _check_lines(facts)
     if pairs.first is not None:
-        lines += _first_lines(pairs, pairs.first, facts)
+        lines += first_lines(pairs, pairs.first, facts)
     lines += note_lines(facts)
     room = max(_FEWEST_ROWS, LINES - 3 - len(lines))
     shown = pairs.worst(min(int(facts["worst_rows"]), room))
@@ -138,6 +131,19 @@ def comparison_text(pairs: Pairs, facts: Mapping[str, Any]) -> str:
     calls = f"{explain}cmp[name or #] · cmp.to_dataframe() · tnb.export(cmp, 'record.html')"
     lines.append(f"  {spaced(sentence('pages.next', language), calls)}")
     return fitted(lines, facts)
+
+
+def answer_lines(pairs: Pairs, facts: Mapping[str, Any]) -> list[str]:
+    """The answer in a line, or in several where it is too long for one."""
+    separator = " | " if facts["ascii"] else " · "
+    line = verdict_line(pairs, facts)
+    if width(line) <= COLUMNS:
+        return [line]
+    first, *others = _verdict_parts(pairs, facts)
+    remarks = [text for _, text in remarks_of(pairs, facts)]
+    head = separator.join([first, *others])
+    lines = [head] if width(head) <= COLUMNS else [first, *(f"  {one}" for one in others)]
+    return [*lines, f"  {separator.join(remarks)}"] if remarks else lines
 
 
 def _check_lines(facts: Mapping[str, Any]) -> list[str]:
@@ -152,7 +158,7 @@ def _check_lines(facts: Mapping[str, Any]) -> list[str]:
     return wrapped(text, facts, indent=2)[:_MOST_LINES] if wrong else []
 
 
-def _first_lines(pairs: Pairs, first: int, facts: Mapping[str, Any]) -> list[str]:
+def first_lines(pairs: Pairs, first: int, facts: Mapping[str, Any]) -> list[str]:
     """The first difference: where, how it came to be, and why."""
     language, row = facts["language"], pairs.row(first)
     lines = [f"  {pairs.place(first)}{pairs.label(first)}  (#{pairs.number(first)})"]

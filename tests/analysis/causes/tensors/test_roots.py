@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
@@ -277,6 +278,55 @@ def test_a_norm_of_few_channels_that_was_never_loaded():
         detect_root(tensor(np.ones(16, "f4"), trained, "norm.weight")), "tensor_not_loaded"
     )
     assert confidence(found) > 0.5
+
+
+def moved(one, other, name, role="parameter"):
+    """A pair with the figures of a comparison that the start of a training is told by."""
+    flat = [side.reshape(-1).astype(np.float64) for side in (one, other)]
+    norms = [np.linalg.norm(side) for side in flat]
+    figures = {"cosine": float(flat[0] @ flat[1]) / float(norms[0] * norms[1])}
+    rel_l2 = float(np.linalg.norm(flat[0] - flat[1]) / norms[1])
+    return replace(tensor(one, other, name, role, rel_l2=rel_l2), figures=figures)
+
+
+@SEEDS
+def test_the_start_of_a_training_was_not_left_unloaded(seed):
+    random = np.random.default_rng(seed)
+    start = [uniform(random, *shape) for shape in SHAPES]
+    trained = [one + 0.5 * one.std() * weights(random, *one.shape) for one in start]
+    rest = [
+        moved(*pair, f"fc{n}.weight") for n, pair in enumerate(zip(trained, start, strict=True))
+    ]
+    learnt = (0.1 * random.standard_normal(96)).astype(np.float32)
+    bias = tensor(learnt, np.zeros(96, "f4"), "other.bias", slot="bias")
+    mean = tensor(learnt, np.zeros(96, "f4"), "bn.running_mean", "buffer")
+    assert detect_root(bias, rest) == []
+    assert detect_root(mean, [], weights=rest) == []
+    # Of an initialiser without a name the biases tell.
+    unknown = [moved(one.left, 0.9 * one.left, one.name) for one in rest]
+    vectors = [
+        replace(
+            tensor(learnt, np.full(96, at, "f4"), f"norm.{at}", rel_l2=1.0),
+            figures={"right_min": at, "right_max": high},
+        )
+        for at, high in ((0.0, 0.0), (1.0, 1.0), (0.0, 0.5))
+    ]
+    assert detect_root(bias, [*unknown, *vectors]) == []
+    only(detect_root(bias, [*unknown, vectors[0], *[vectors[2]] * 2]), "tensor_not_loaded")
+    # A side whose weights are trained as well, as averages are, does not begin a training.
+    flipped = [moved(one.left, 0.9 * one.left, one.name) for one in rest]
+    only(detect_root(mean, [], weights=flipped), "tensor_not_loaded")
+    only(detect_root(bias, flipped), "tensor_not_loaded")
+    # But a bias whose own weight was trained from this one was there with it.
+    assert detect_root(replace(bias, name="fc1.bias"), flipped) == []
+    # Weights of a network that was never loaded have nothing in common with those that were.
+    others = [moved(one.left, uniform(random, *one.left.shape), one.name) for one in rest]
+    only(detect_root(bias, others), "tensor_not_loaded")
+    # Where all else is equal, or rounded, nothing was trained.
+    rounded = [replace(one, bits=(11, 24)) for one in rest]
+    only(detect_root(bias, rounded), "tensor_not_loaded")
+    same = [moved(one.right, one.right, one.name) for one in rest]
+    only(detect_root(bias, same), "tensor_not_loaded")
 
 
 @pytest.mark.torch

@@ -113,7 +113,10 @@ _INPUTS: tuple[Detector, ...] = (
 
 
 def detect_root(
-    tensor: TensorPair, others: Sequence[TensorPair] = (), near: Sequence[TensorPair] | None = None
+    tensor: TensorPair,
+    others: Sequence[TensorPair] = (),
+    near: Sequence[TensorPair] | None = None,
+    weights: Sequence[TensorPair] = (),
 ) -> list[Suspicion]:
     """Causes of a root tensor that differs: an input, a parameter or a buffer.
 
@@ -126,6 +129,8 @@ def detect_root(
         them; `tensor` itself is passed over.
     near : sequence of TensorPair, optional
         Those of them that may hold the same values, see `Peers.near`; default all.
+    weights : sequence of TensorPair
+        Of a buffer: the parameters, where they are not among the others.
 
     Returns
     -------
@@ -145,7 +150,7 @@ def detect_root(
         return detect_wrong_layer(sides, others, near) or _first(_INPUTS, sides)
     found = detect_tied(sides, others) or detect_wrong_layer(sides, others, near)
     found = found or detect_summed_bias(sides, others)
-    return found or detect_layout(sides) or detect_initial(sides, others)
+    return found or detect_layout(sides) or detect_initial(sides, others, weights)
 
 
 def detect_values(tensor: TensorPair) -> list[Suspicion]:
