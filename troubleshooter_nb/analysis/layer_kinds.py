@@ -26,8 +26,19 @@ _WITH_STEPS = frozenset(
 # As torch spells what nobody named, see `class_name`.
 _SPELLED = (
     *("AvgPool2d", "BatchNorm2d", "Conv1d", "Conv2d", "ConvTranspose1d", "ConvTranspose2d"),
-    *("Dropout", "Embedding", "GELU", "GroupNorm", "LayerNorm", "LeakyReLU", "Linear"),
-    *("LogSoftmax", "MaxPool2d", "PReLU", "RMSNorm", "ReLU", "SiLU", "Sigmoid", "Softmax", "Tanh"),
+    *("Dropout", "Embedding", "GELU", "GRU", "GroupNorm", "LSTM", "LayerNorm", "LeakyReLU"),
+    *(
+        "Linear",
+        "LogSoftmax",
+        "MaxPool2d",
+        "PReLU",
+        "RMSNorm",
+        "ReLU",
+        "SiLU",
+        "Sigmoid",
+        "Softmax",
+        "Tanh",
+    ),
 )
 # Names that differ although the layers are one, beside those of the table.
 _OTHER_NAMES = {"fastgelu": "gelu", "hswish": "hardswish", "hsigmoid": "hardsigmoid"}

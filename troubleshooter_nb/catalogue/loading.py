@@ -79,8 +79,7 @@ CAUSES: dict[str, Cause] = {
             "只缩放一次并保存，两侧使用同一数组；或统一库、插值方式与抗锯齿设置。")),
     "input_scale_or_normalisation": Cause(
         ("Input scaled or normalised differently", "输入的缩放或归一化不同"),
-        proof=becomes("Right is left under one {form} {factor_name}{recipes}",
-            "右侧等于左侧经过 {form} {factor_name}{recipes}"),
+        proof=becomes("{what}", "{what}"),
         repair=("Use one range (0..1 or 0..255) and the same mean and deviation, in the order of "
             "the channels, on both sides.",
             "两侧使用相同的取值范围（0..1 或 0..255）以及相同的均值与标准差，并注意通道顺序。"),

@@ -30,6 +30,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "none_created": ("No row stands out as the one that created it: rounding that grew, or differences that whatever uses the values does not see.", "没有哪一项明显是源头：可能是逐渐放大的舍入误差，或后续计算并未体现的差异。"),
     "order_unknown": ("The order of execution is not known here: names carry no number, and the values do not show what was made of what. So nothing says which of the rows that differ came first.", "此处执行顺序未知：名称中没有编号，数值也未显示何者由何者得到。因此无法判断差异的各项中哪一项最先出现。"),
     "only_a_guess": ("That the two belong together is only a guess, and their values have nothing in common: they may be no pair, and are not taken for a fault.", "两者对应只是猜测，且数值没有共同之处：它们可能并不是一对，因此不视为错误。"),
+    "within_tolerance": ("within the tolerance: relative error {rel}", "在容差内：相对误差 {rel}"),
     "no_origin": ("No difference begins anywhere.", "没有发现差异的源头。"),
     "excused_grown_rounding": ("Rounding grew on the way and nothing created it: {count} pairs, at most {rel} apart, at {name} (#{number}); they pass from rtol = atol = {smallest}.", "舍入误差沿途放大，并无源头：共 {count} 对，相对误差最大为 {rel}，位于 {name}（#{number}）；rtol = atol = {smallest} 时通过。"),
     "excused_no_effect": ("{count} pairs differ without effect, for one {name} (#{number}): whatever uses them agrees.", "{count} 对有差异但无后续影响，例如 {name}（#{number}）：使用它们的结果均一致。"),
@@ -71,6 +72,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     # Where no cause is likely: what was tried, and what would decide it.
     "tried": ("Computed again as {layer}: left {left}, right {right}.", "按 {layer} 重新计算：左侧{left}，右侧{right}。"),
     "missed_by": ("missed by {times} times what rounding leaves", "残差为舍入误差的 {times} 倍"),
+    "fits": ("as far as rounding allows", "在舍入误差内相符"),
     "nothing_like": ("nothing like it", "完全不符"),
     "to_decide_inputs": ("Record inputs and parameters too, then every formula can be tried on it: {call}.", "同时记录输入与参数，便可逐一尝试各公式：{call}。"),
     "to_decide_between": ("Record the operators between the layers too: {call}.", "同时记录层与层之间的算子：{call}。"),

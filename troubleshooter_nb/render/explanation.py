@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import xarray as xr
 
 from troubleshooter_nb import catalogue
+from troubleshooter_nb.catalogue.words import NOT_LISTED
 from troubleshooter_nb.messages import Message, told
 from troubleshooter_nb.messages.sentences import SENTENCES
 from troubleshooter_nb.naming.evidence import evidence_word, fact_name
@@ -30,7 +31,7 @@ from troubleshooter_nb.render.lines import gap, spaced, wrapped
 from troubleshooter_nb.render.numbers import growth_text, percent, scientific
 from troubleshooter_nb.render.rows import scalar_row
 from troubleshooter_nb.render.words import reason_text
-from troubleshooter_nb.thresholds import LIKELY, POSSIBLE
+from troubleshooter_nb.thresholds import FORMULA_FLOORS, LIKELY, POSSIBLE
 
 # A growth that is smaller than this share of the error over its source's is over rounding.
 _NOT_OF_SOURCE = 0.7
@@ -132,8 +133,8 @@ def cause_proof(finding: Mapping[str, Any], language: str) -> str:
     """
     evidence = finding["evidence"]
     template = catalogue.of(str(finding["cause"])).proof[language == "zh"]
-    if template and all(_is_known(evidence.get(name)) for name in _names_in(template)):
-        return _filled(template, evidence, language)
+    if _proof_is_filled(finding, language):
+        return _as_sentence(template, _filled(template, evidence, language))
     has_sides = all(_is_known(evidence.get(side)) for side in _SIDES)
     gaps = _Gaps(evidence, language)
     key = "proof_sides" if has_sides else "proof_undone"
@@ -143,11 +144,25 @@ def cause_proof(finding: Mapping[str, Any], language: str) -> str:
     known = {
         name: value
         for name, value in evidence.items()
-        if name not in _ERRORS and isinstance(value, str | int | float) and value != ""
+        if name not in _ERRORS and name not in NOT_LISTED
+        if isinstance(value, str | int | float) and value != ""
     }
     facts = _listed(dict([*known.items()][:_MOST_FACTS]), language, ", ")
     brackets = "\uff08{}\uff09" if language == "zh" else " ({})"
     return f"{said}{brackets.format(facts)}" if facts else said
+
+
+def _proof_is_filled(finding: Mapping[str, Any], language: str) -> bool:
+    """Whether the evidence is of the kind that the sentence of its cause wants."""
+    template = catalogue.of(str(finding["cause"])).proof[language == "zh"]
+    known = (finding["evidence"].get(name) for name in _names_in(template))
+    return bool(template) and all(map(_is_known, known))
+
+
+def _as_sentence(template: str, text: str) -> str:
+    """With a capital where a word of ours begins it, and no name."""
+    begins = template.startswith(("{text}", "{what}"))
+    return text[:1].upper() + text[1:] if begins else text
 
 
 def cause_repair(finding: Mapping[str, Any], language: str) -> str:
@@ -227,6 +242,7 @@ def procedure_sentences(values: Mapping[str, Any], facts: Mapping[str, Any]) -> 
     said = [
         Said("cause", "", _told("tried", language, layer=one["as"], **_missed(one, language)))
         for one in observed.get("tried", ())
+        if any(math.isfinite(float(one[side])) for side in _SIDES)
     ]
     decides = {
         "order": ("to_decide_inputs", "tnb.record(net, to=...)"),
@@ -243,13 +259,15 @@ def procedure_sentences(values: Mapping[str, Any], facts: Mapping[str, Any]) -> 
 
 def _missed(one: Mapping[str, Any], language: str) -> dict[str, str]:
     """How well one formula gives each side."""
-    times = {side: float(one[side]) for side in _SIDES}
-    return {
-        side: _told("missed_by", language, times=f"{over:.2g}")
-        if math.isfinite(over)
-        else _told("nothing_like", language)
-        for side, over in times.items()
-    }
+
+    def said(over: float) -> str:
+        if not math.isfinite(over):
+            return _told("nothing_like", language)
+        if over <= FORMULA_FLOORS:
+            return _told("fits", language)
+        return _told("missed_by", language, times=scientific(over))
+
+    return {side: said(float(one[side])) for side in _SIDES}
 
 
 def observed_sentences(observed: Mapping[str, Any], language: str) -> list[Said]:
@@ -346,7 +364,8 @@ def explanation_sentences(row: xr.Dataset | None, facts: Mapping[str, Any]) -> l
         return [*said, *(Said("origin", "", text) for text in facts.get("excused", ()))]
     values = scalar_row(row)
     name = f"{values['left_display'] or values['right_display']} (#{int(values['order'])})"
-    said.append(Said("origin", name, reason_text(values, language)))
+    passes = _told("within_tolerance", language, rel=scientific(float(values["rel_l2_error"])))
+    said.append(Said("origin", name, reason_text(values, language) or passes))
     if origin := origin_sentence(values, language):
         said.append(Said("origin", "", origin))
     if place := place_sentence(facts["observed"], int(values["order"]), language):
@@ -436,12 +455,22 @@ def finding_parts(finding: Mapping[str, Any], language: str) -> tuple[str, str, 
     figures = _told(
         "finding_figures", language, **{n: gaps[n] for n in ("before", "residual", "rival")}
     )
+    told = {"before", "residual", "rival", *NOT_LISTED}
+    if _proof_is_filled(finding, language):
+        told |= _names_in(catalogue.of(str(finding["cause"])).proof[language == "zh"])
     others = {
         name: value
         for name, value in evidence.items()
-        if name not in ("before", "residual", "rival") and not isinstance(value, Mapping)
+        if name not in told and _says_anything(value) and not isinstance(value, Mapping)
     }
+    pairs = others.pop("pairs", [])
+    if len(pairs) > 1:
+        others["pairs"] = [f"#{number}" for number in pairs]
     return title, figures, _listed(others, language)
+
+
+def _says_anything(value: Any) -> bool:
+    return not (isinstance(value, str | list | tuple) and not value)
 
 
 def _listed(facts: Mapping[str, Any], language: str, between: str = "; ") -> str:
