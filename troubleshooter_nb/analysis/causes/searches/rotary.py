@@ -38,7 +38,8 @@ from troubleshooter_nb.thresholds import (
 _PARTS = (1.0, 0.75, 0.5, 0.4, 0.25)
 _USUAL = 10000.0
 _USUAL_THETAS = (_USUAL, 500000.0, 1000000.0)
-_OFFSETS = np.arange(-64, 8192)
+# Before the first position: those that are tried where a short format counted.
+COUNTED_OFFSETS = np.arange(-64, 8192)
 _LOW_PRECISIONS = tuple(
     f"{name} {what}"
     for name in ("bfloat16", "float16")
@@ -185,9 +186,9 @@ def _counted_fits(case: _Case, factors: np.ndarray, said: dict[str, Any]) -> lis
     unit = factors[np.ix_(some, pairs)]
     for theta, name in itertools.product(_USUAL_THETAS, ("bfloat16", "float16")):
         steps = frequencies(theta, case.size)
-        counted = in_format(_OFFSETS[:, None] + some.astype(np.float64), name)
+        counted = in_format(COUNTED_OFFSETS[:, None] + some.astype(np.float64), name)
         turned = np.exp(-1j * counted[:, :, None] * steps[pairs])
-        offset = int(_OFFSETS[np.argmax(np.real(np.einsum("opk,pk->o", turned, unit)))])
+        offset = int(COUNTED_OFFSETS[np.argmax(np.real(np.einsum("opk,pk->o", turned, unit)))])
         positions = np.arange(len(factors), dtype=np.float64) + offset
         formula = np.exp(1j * angles(positions, steps, f"{name} positions"))
         turn = {"direction": "forward", "magnitude": 1.0, "theta": theta, "frequency_scale": 1.0}
@@ -279,11 +280,11 @@ def _offset(factors: np.ndarray, steps: np.ndarray) -> int:
     some = spread(len(factors), 16)
     unit = factors[some] / np.abs(factors[some])
     start = np.sum(unit * np.exp(-1j * some[:, None] * steps), axis=0)
-    agreement = np.real(np.exp(-1j * _OFFSETS[:, None] * steps) @ start)
+    agreement = np.real(np.exp(-1j * COUNTED_OFFSETS[:, None] * steps) @ start)
     best = float(agreement.max())
     near = np.flatnonzero(agreement >= best - 1e-6 * abs(best))
     # Of offsets that agree as well, the smallest.
-    return int(_OFFSETS[near[np.argmin(np.abs(_OFFSETS[near]))]])
+    return int(COUNTED_OFFSETS[near[np.argmin(np.abs(COUNTED_OFFSETS[near]))]])
 
 
 def _heads(call: Call) -> Iterator[Axes]:
