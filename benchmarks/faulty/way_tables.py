@@ -9,11 +9,11 @@ from faulty.tables import is_literally_quiet, is_surely_wrong, rate
 
 # Shares: place, its hard runs, first finding where the files decide, wrong findings above 0.5.
 PLACE, HARD_PLACE, TOP, WRONG = 0.95, 0.88, 0.80, 0.02
-# Below this no way may be; so many findings make a bin of confidence.
 # Of right runs, how many may be said to differ; weights in two layouts do, where no call shows that
 # they give the same.
 CROSSED = 0.04
 _WITHOUT_CALLS = ("checkpoints", "gradients")
+# Below this no way may be; so many findings make a bin of confidence.
 LEAST, FEWEST_IN_BIN, WIDTH = 0.65, 20, 0.2
 _HEADS = (
     "way             runs  place   hard    old    top of        wrong of    controls  lost error"
