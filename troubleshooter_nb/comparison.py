@@ -74,7 +74,8 @@ class Check:
     Attributes
     ----------
     what : str
-        "inputs", "parameters", "buffers", "dtypes", "settings", "cards" or "coverage".
+        "inputs", "padding" (inputs differ in padded tokens alone), "parameters", "buffers",
+        "dtypes", "settings", "cards" or "coverage".
     status : {"ok", "bad", "note", "unknown"}
         Holds; does not; does not, but need not; cannot be told from what was recorded.
     values : mapping

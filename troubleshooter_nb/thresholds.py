@@ -243,6 +243,9 @@ FEWEST_BENDS = 16  # Increments that say how much a series fluctuates. By hand.
 EXPLAINED = 0.1  # An explanation has to leave less than this of what it explains. By hand.
 # Images go through eight bits: half a level of the smallest deviation in use. Derived.
 IMAGE_TOLERANCE = 1e-2
+# Share of what the diagnosis may read that is kept for its other questions when padded tokens are
+# looked at. By hand.
+LEFT_OF_PADDING = 0.5
 MOST_IMAGE_CHANNELS = 4  # Channels of an image. Convention.
 # Shares of the error: more is left of noise, from the side that has none; less by a filter that
 # was applied to the image itself. By hand.
@@ -253,6 +256,14 @@ SAME_VALUES = 1e-6
 # Share of the elements of a sample that differ, from which no place can hold them: half of a tensor
 # is the most, and a sample may hold some more. By hand.
 CONFINED = 0.6
+# Share of a tensor that a place covers at most: what is said of a larger one says nothing. By hand.
+LARGEST_PLACE = 0.5
+NEARLY_A_RUN = 0.9  # Share of a range of indices that differ where all of it is told. By hand.
+FEWEST_STEPS_OF_SET = 3  # Indices at equal distances that are no chance. By hand.
+# Elements that differ at an index, on the average, where many scattered indices are told: as few as
+# one at each is chance. By hand.
+ELEMENTS_OF_INDEX = 3
+SHARPER_PLACE = 0.7  # Share of the plainer place that one of samples and tokens has. By hand.
 FULL_BLOCK = 0.9  # Share of an overwritten block that has to differ. By hand.
 # Times the largest other value: no rule of a network makes a whole block that large. By hand.
 FAR_OFF = 20.0
@@ -605,6 +616,9 @@ HEAD_SIZES = (4, 256)  # Sizes of heads, from and to. Convention.
 # axis.
 STRUCTURES, STRUCTURES_FITTED, STRUCTURES_TURNED = 160, 2, 32
 TRIAL_ROWS, HEADS_FITS = 12, 12  # Rows of the first look, and fits that are kept.
+MOST_INDICES_TOLD = 8  # Indices of an axis that a sentence names.
+# Elements of the largest mask of tokens, and of the image of where samples and tokens differ.
+LARGEST_MASK = 1 << 22
 LAG_TRIED = 8  # Of a lag that is looked for along an axis.
 LAG_STRETCH = 256  # Neighbours in which it is looked for first in a larger tensor.
 MOST_DAMAGED_BLOCKS = 4  # Blocks that a fault of memory may have.

@@ -22,6 +22,7 @@ import numpy as np
 
 from troubleshooter_nb import catalogue, thresholds
 from troubleshooter_nb.analysis.ahead import Ahead, LostError, Question
+from troubleshooter_nb.analysis.axis_names import known_axes
 from troubleshooter_nb.analysis.budget import Budget, BudgetSpentError, Manner
 from troubleshooter_nb.analysis.causes.between.outputs_alone import calls_of_output
 from troubleshooter_nb.analysis.causes.between.unknown_layers import (
@@ -61,6 +62,7 @@ from troubleshooter_nb.analysis.found_order import in_found_order
 from troubleshooter_nb.analysis.known_layers import KnownLayers
 from troubleshooter_nb.analysis.layer_kinds import class_name, kinds_differ, layer_kind
 from troubleshooter_nb.analysis.origin import find_origins
+from troubleshooter_nb.analysis.padding import padded_rows
 from troubleshooter_nb.analysis.preflight import preflight
 from troubleshooter_nb.analysis.self_noise import detect_self_noise
 from troubleshooter_nb.catalogue.entry import Circumstance
@@ -161,6 +163,12 @@ class _Inquiry:
         self.flow = Flow(comparison, known, orders)
         self.origins = find_origins(self.flow, model)
         self.operators = Operators(comparison, self.flow, self.origins, budget)
+        self.padded = padded_rows(self.flow, self.origins, self.operators)
+        if self.padded.errors:
+            self.comparison = comparison = self.padded.verdicts(comparison)
+            self.flow = Flow(comparison, known, orders)
+            self.origins = find_origins(self.flow, model, self.padded.errors)
+            self.operators = Operators(comparison, self.flow, self.origins, budget)
         self.first = next(iter(self.origins.created()), -1)
         self.interrupted = False
         self.suspicions: list[Suspicion] = []
@@ -775,13 +783,15 @@ class _Inquiry:
             self.comparison,
             result=table,
             findings=findings,
-            observed=self._observed(beyond[0], findings) if beyond else {},
+            observed=self._all_observed(beyond[0] if beyond else None, findings),
             preflight=preflight(self.comparison, self.flow),
             notes=(*self.comparison.notes, *self._notes(created)),
         )
 
     def _notes(self, created: Sequence[int]) -> list[Message]:
         notes = self._hidden_before(created[0] if created else None)
+        if padded := self.padded.told(self.flow):
+            notes.append(Message("explanations.padded_alone", **padded))
         notes += self._on_classes(created[:1])
         if self.interrupted:
             return [*notes, Message("explanations.interrupted")]
@@ -803,6 +813,12 @@ class _Inquiry:
         unused = known.unused(node.path for node in self.flow.nodes) if known.said else []
         return [*notes, *([Message("explanations.layers_unused", names=unused)] if unused else [])]
 
+    def _all_observed(self, row: int | None, findings: Sequence[Finding]) -> dict[str, Any]:
+        """What is seen of the first difference, and of rows that differ in padded tokens alone."""
+        padded = self.padded.told(self.flow)
+        seen = {} if row is None else self._observed(row, findings)
+        return {**seen, "padded": padded} if padded else seen
+
     def _observed(self, row: int, findings: Sequence[Finding]) -> dict[str, Any]:
         """What the values of the first difference show where no cause is proved."""
         number = int(self.flow.result["order"][row])
@@ -816,7 +832,9 @@ class _Inquiry:
             return none
         try:
             with self.budget.question(is_first=True):
-                seen = observations(self.operators.tensor(row))
+                padding = self.padded.of_place.get(self.flow.place(row))
+                axes = known_axes(self.flow, row, padding)
+                seen = observations(self.operators.tensor(row), known=axes)
         except (ReadError, BudgetSpentError):
             seen = none
         if row in self.made:

@@ -19,6 +19,7 @@ _MARKS: Mapping[str, tuple[str, str, str]] = {
     "identical": ("=", "=", "ok"),
     "pass": ("✓", "ok", "ok"),
     "rounding": ("≈", "~", "ok"),
+    "padded": ("≈", "~", "ok"),
     "reduced": ("✗", "x", "bad"),
     "differs": ("✗", "x", "bad"),
     "unrelated": ("✗", "x", "bad"),

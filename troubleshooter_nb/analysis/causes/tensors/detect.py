@@ -41,6 +41,7 @@ from troubleshooter_nb.analysis.causes.tensors.neighbours import (
 from troubleshooter_nb.analysis.causes.tensors.overwritten import detect_inplace
 from troubleshooter_nb.analysis.causes.tensors.padding import detect_padding_row
 from troubleshooter_nb.analysis.causes.tensors.places import (
+    KnownAxes,
     detect_corruption,
     detect_vocabulary,
     observed_place,
@@ -164,7 +165,11 @@ def detect_values(tensor: TensorPair) -> list[Suspicion]:
     return _first(_VALUES, sides) or detect_reduction(sides)
 
 
-def observations(tensor: TensorPair, hints: Mapping[str, float] | None = None) -> dict[str, Any]:
+def observations(
+    tensor: TensorPair,
+    hints: Mapping[str, float] | None = None,
+    known: KnownAxes | None = None,
+) -> dict[str, Any]:
     """What the values of a pair show that is no cause by itself, JSON-able.
 
     Parameters
@@ -172,13 +177,15 @@ def observations(tensor: TensorPair, hints: Mapping[str, float] | None = None) -
     tensor : TensorPair
     hints : mapping of str to float, optional
         Numbers that a factor may be made of; see `factors.named_factor`.
+    known : KnownAxes, optional
+        What the axes are, and which elements count.
 
     Returns
     -------
     dict
         Those that apply of: ``scale`` (form, axis, scale, offset, factor_name, residual),
         ``relation`` (text of an order in which left's values lie on the right, residual), ``place``
-        (kind, axis, start, stop or width, and share), ``shift`` (axis, lag, residual), ``moments``
+        (see `observed_place`), ``shift`` (axis, lag, residual), ``moments``
         (equal mean, norm, smallest and largest value while the values differ: an order fault).
     """
     sample = sample_of(tensor)
@@ -190,7 +197,7 @@ def observations(tensor: TensorPair, hints: Mapping[str, float] | None = None) -
     seen = {
         "scale": observed_scale(sides, hints),
         "relation": observed_relation(sides),
-        "place": observed_place(sides),
+        "place": observed_place(sides, known or KnownAxes()),
         "shift": observed_shift(sides),
         "moments": observed_moments(sides),
     }
