@@ -193,6 +193,11 @@ SIGN_OF_RECTIFIER = 0.9  # Of the zeros at inputs of one sign: a rectifier, not 
 
 FEWEST_TO_FIT = 8  # Elements of an output that can tell one formula from another. By hand.
 FEWEST_OUTPUTS = 12  # As `FEWEST_TO_FIT`, of layers with more settings. By hand.
+# Of a share of attention, times the keys: smaller ones do not say whether they were dropped. Of the
+# numbers of a value: so many keys can be told apart. By hand.
+LEAST_DROPPED_SHARE, SOLVED_KEYS = 0.05, 0.75
+SAME_VALUE = 1e-3  # Of the norm of several values: no further apart, they are one. By hand.
+SHARE_SOLVED = 1e-3  # A share of attention that is solved for and is not zero. By hand.
 FEWEST_UNITS = 16  # Units that a dropout may drop. By hand.
 FEWEST_SLOPES = 48  # Slopes that can be told to be random. By hand.
 FEWEST_POSITIONS = 4  # Positions that can be told to be turned. By hand.
@@ -530,6 +535,7 @@ RESIZING_PLANES, RESIZING_CELLS = 4, 1 << 18
 EMBEDDING_IDS = 2048  # Numbers that are looked up again.
 # Heads, rows and keys of an attention that are computed again.
 ATTENTION_HEADS, ATTENTION_ROWS, ATTENTION_KEYS = 6, 40, 1 << 13
+WINDOW_HEADS, WINDOW_QUERIES = 2, 4  # Of them those by which a window is looked for.
 # Groups of a normalisation, and their elements together; at least eight groups are taken however
 # long they are.
 GROUP_ROWS, GROUP_ELEMENTS = 2048, 1 << 20
@@ -616,6 +622,7 @@ HEAD_SIZES = (4, 256)  # Sizes of heads, from and to. Convention.
 # axis.
 STRUCTURES, STRUCTURES_FITTED, STRUCTURES_TURNED = 160, 2, 32
 TRIAL_ROWS, HEADS_FITS = 12, 12  # Rows of the first look, and fits that are kept.
+FREE_ROWS = 8  # Rows of the look that solves for the shares of the keys.
 MOST_INDICES_TOLD = 8  # Indices of an axis that a sentence names.
 # Elements of the largest mask of tokens, and of the image of where samples and tokens differ.
 LARGEST_MASK = 1 << 22
