@@ -418,6 +418,48 @@ def test_another_padding_value_and_the_batch_of_another_call():
     assert causes(detect_root(data(other.right, weights(random, 8, 64)), [other])) == ["data_order"]
 
 
+@pytest.mark.parametrize("shift", [1, -1, 7])
+def test_ids_that_are_shifted_with_a_wrap_and_without(shift):
+    right = np.random.default_rng(0).integers(0, 50, (4, 24))
+    right[0, 0], right[1, 1] = 0, 49
+    found = only(detect_root(data((right + shift) % 50, right)), "position_offset")
+    assert found.evidence["offset"] == shift
+    assert "modulo 50" in found.evidence["left"]
+    assert only(detect_root(data(right + shift, right)), "position_offset").evidence["left"] == (
+        shift
+    )
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("lag", [1, -2])
+def test_labels_that_are_rolled(axis, lag, manner):
+    right = np.random.default_rng(0).integers(0, 50, (12, 24))
+    (found,) = detect_root(data(np.roll(right, lag, axis), right))
+    # Along the first axis they are samples in another order.
+    assert found.cause == ("position_offset" if axis else "data_order")
+    if axis:
+        assert found.evidence["offset"] == lag
+        assert ("with a wrap" in found.evidence["left"]) == (manner == "whole")
+    filled = np.full_like(right, -100)
+    filled[:, :-1] = right[:, 1:]
+    moved = only(detect_root(data(filled, right)), "position_offset")
+    assert (moved.evidence["offset"], moved.evidence["axis"]) == (-1, 1)
+
+
+def test_other_ids_are_not_shifted():
+    random = np.random.default_rng(0)
+    right = random.integers(0, 50, (4, 24))
+    mask = (right < 25).astype(np.int64)
+    for left, reference in (
+        (random.integers(0, 50, (4, 24)), right),
+        (np.where(right < 10, right + 1, right), right),  # some only
+        (np.where(right < 25, right + 1, right - 3), right),  # 4 is no modulus of these
+        (np.roll(mask, 1, 1), mask),
+        (1 - mask, mask),
+    ):
+        assert not any(one.cause == "position_offset" for one in detect_root(data(left, reference)))
+
+
 def test_positions_that_start_elsewhere():
     right = np.arange(32)[None].repeat(4, 0)
     found = only(detect_root(data(right + 2, right)), "position_offset")

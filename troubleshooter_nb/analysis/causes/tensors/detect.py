@@ -13,6 +13,7 @@ from troubleshooter_nb.analysis.causes.tensors.distributions import (
     detect_uninitialised,
 )
 from troubleshooter_nb.analysis.causes.tensors.frequencies import detect_frequencies
+from troubleshooter_nb.analysis.causes.tensors.ids import detect_shifted_ids
 from troubleshooter_nb.analysis.causes.tensors.inputs import (
     detect_data_order,
     detect_positions,
@@ -102,6 +103,7 @@ _SAMPLED: tuple[Detector, ...] = (
 _INPUTS: tuple[Detector, ...] = (
     detect_positions,
     detect_data_order,
+    detect_shifted_ids,
     detect_layout,
     detect_input_scale,
     detect_random,
