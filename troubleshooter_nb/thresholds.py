@@ -245,6 +245,18 @@ FEWEST_BENDS = 16  # Increments that say how much a series fluctuates. By hand.
 
 # What one explanation does to a tensor
 
+# A difference of low rank: least size of the matrix, rows that say it, times the rank that rows and
+# columns are at least, share of rows and of columns that differ, and what may be left of it. By
+# hand.
+FEWEST_OF_RANK, RANK_ROWS, TIMES_THE_RANK = 16, 128, 2
+RANK_SAMPLE = 1 << 20  # Elements of these rows, and of a factor.
+SPREAD_OF_RANK, LEFT_OF_RANK = 0.75, 1e-3
+# Of a difference, by the product of two factors beside a weight. By hand.
+FACTORS_LEFT = 0.05
+# How sure a merged adapter is whose factors are not seen: training on few tokens leaves the same.
+# By hand.
+ADAPTER_UNSEEN = 0.5
+
 EXPLAINED = 0.1  # An explanation has to leave less than this of what it explains. By hand.
 # Images go through eight bits: half a level of the smallest deviation in use. Derived.
 IMAGE_TOLERANCE = 1e-2

@@ -36,6 +36,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "larger_by": ("larger by {value:.3g}", "大 {value:.3g}"),
     "smaller_by": ("smaller by {value:.3g}", "小 {value:.3g}"),
     # Values of a tensor.
+    "alpha_over_rank": ("{times:.6g} = {alpha:.6g}/{rank}", "{times:.6g} = {alpha:.6g}/{rank}"),
     "larger_modulo": ("{shift:+.6g} modulo {modulus:.6g}", "{shift:+.6g}，模 {modulus:.6g}"),
     "rolled": ("{lag:+} along axis {axis}, with a wrap", "沿第 {axis} 轴 {lag:+}，首尾相接"),
     "moved": ("{lag:+} along axis {axis}", "沿第 {axis} 轴 {lag:+}"),

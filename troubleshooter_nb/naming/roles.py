@@ -60,6 +60,11 @@ _MASK = _pattern(r"<masks?>")
 _OTHER_MASK = _pattern(r"<(loss|labels?|mlm|masked|special|causal|pixel|image|target|drop\w*)>")
 _PADDING_MASK = _pattern(r"<pad(ding)?(_?masks?)?>")
 _LENGTH = _pattern(r"{(len(gth)?s?|seq_?len(gth)?s?|\w+_len(gth)?s?)$")
+# What an adapter calls its own tensors, and the weight that it adds to.
+_OF_ADAPTER = _pattern(
+    r"[._/](base_layer|(lora|adapter)_?(a|b|down|up|left|right)?)([._/](default|weight|\w+))*$"
+)
+_LEAF = re.compile(r"[._/]weight$", re.IGNORECASE)
 _IN_A_LIST = _pattern(r"{[0-9]+}")
 # A whole part of a name: layers.7.weight.
 _LAYER_NUMBER = re.compile(r"(?<![^.])[0-9]+(?![^.])")
@@ -163,6 +168,14 @@ def is_padding_mask(name: str) -> bool:
 def is_length(name: str) -> bool:
     """How many tokens each sample has: ``lengths``, ``input_lens``."""
     return bool(_LENGTH.search(name))
+
+
+def adapter_stem(name: str) -> str:
+    """The layer that a weight, or a factor of an adapter, belongs to: ``h.0.q_proj``.
+
+    Of ``h.0.q_proj.weight``, ``h.0.q_proj.base_layer.weight`` and ``h.0.q_proj.lora_A.weight``.
+    """
+    return _LEAF.sub("", _OF_ADAPTER.sub("", name))
 
 
 def is_in_a_list(name: str) -> bool:

@@ -460,6 +460,53 @@ def test_other_ids_are_not_shifted():
         assert not any(one.cause == "position_offset" for one in detect_root(data(left, reference)))
 
 
+def adapted(rank, times, dtype=np.float32, shape=(96, 160), seed=0):
+    """A weight, the same with an adapter merged, and the factors of it."""
+    random = np.random.default_rng(seed)
+    weight = weights(random, *shape)
+    down, up = random.normal(size=(rank, shape[1])), random.normal(size=(shape[0], rank))
+    down, up = 0.1 * down.astype(np.float32), 0.05 * up.astype(np.float32)
+    merged = weight + np.float32(times) * (up @ down)
+    return [one.astype(dtype) for one in (weight, merged, down, up)]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize(("rank", "times"), [(1, 1.0), (4, 2.0), (8, 0.5)])
+@pytest.mark.parametrize("on_left", [True, False])
+def test_a_merged_adapter_says_its_rank_and_beside_its_factors_its_scale(
+    rank, times, dtype, on_left
+):
+    weight, merged, down, up = adapted(rank, times, dtype)
+    name = "h.0.q_proj"
+    both = (merged, weight) if on_left else (weight, merged)
+    pair = tensor(*both, f"{name}.weight")
+    alone = only(detect_root(pair), "low_rank_difference")
+    assert (alone.evidence["rank"], alone.share) == (rank, 0.5)
+    factors = [
+        tensor(*((None, one) if on_left else (one, None)), f"{name}.lora_{word}.default.weight")
+        for word, one in (("A", down), ("B", up))
+    ]
+    strange = tensor(None, weights(np.random.default_rng(9), rank, 160), "h.1.q_proj.lora_A.weight")
+    found = only(detect_root(pair, [strange, *factors]), "low_rank_difference")
+    assert found.evidence["side"] == ("left" if on_left else "right")
+    assert str(found.evidence["factor"]) == f"{times:g} = {times * rank:g}/{rank}"
+    assert found.share == 1.0
+
+
+def test_what_is_no_sum_of_few_rows_is_no_adapter():
+    random = np.random.default_rng(0)
+    weight = weights(random, 96, 160)
+    some = weight.copy()
+    some[3:6] += weights(random, 3, 160)
+    for left in (
+        weight + 0.01 * weights(random, 96, 160),
+        weight * np.linspace(0.9, 1.1, 96, dtype=np.float32)[:, None],
+        some,
+        adapted(60, 1.0)[1],
+    ):
+        assert "low_rank_difference" not in causes(detect_root(tensor(left, weight)))
+
+
 def test_positions_that_start_elsewhere():
     right = np.arange(32)[None].repeat(4, 0)
     found = only(detect_root(data(right + 2, right)), "position_offset")

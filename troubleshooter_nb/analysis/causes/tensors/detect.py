@@ -31,6 +31,10 @@ from troubleshooter_nb.analysis.causes.tensors.limits import (
     detect_swallowed,
     detect_underflow,
 )
+from troubleshooter_nb.analysis.causes.tensors.low_rank import (
+    detect_low_rank,
+    may_differ_by_low_rank,
+)
 from troubleshooter_nb.analysis.causes.tensors.measure import Sides
 from troubleshooter_nb.analysis.causes.tensors.neighbours import (
     alike_elsewhere,
@@ -143,7 +147,7 @@ def detect_root(
     if tensor.role == "input":
         return detect_wrong_layer(sides, others, near) or _first(_INPUTS, sides)
     found = detect_tied(sides, others) or detect_wrong_layer(sides, others, near)
-    found = found or detect_summed_bias(sides, others)
+    found = found or detect_summed_bias(sides, others) or detect_low_rank(sides, others)
     return found or detect_layout(sides) or detect_initial(sides, others)
 
 
@@ -217,6 +221,7 @@ def _holds_no_cause(
         and not observed_place(sample)
         and not may_be_tied(tensor, others)
         and not alike_elsewhere(tensor, near)
+        and not may_differ_by_low_rank(tensor)
     )
 
 
