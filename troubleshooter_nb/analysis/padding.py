@@ -25,7 +25,7 @@ from troubleshooter_nb.errors import ReadError
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import is_integer_name
 from troubleshooter_nb.metrics.verdict import TRUTH_TABLE
-from troubleshooter_nb.naming.roles import is_length, is_mask, is_padding_mask
+from troubleshooter_nb.naming.roles import is_attention, is_length, is_mask, is_padding_mask
 from troubleshooter_nb.render.numbers import scientific
 from troubleshooter_nb.render.words import DIFFERING
 from troubleshooter_nb.table import finished
@@ -237,11 +237,23 @@ def _candidates(flow: Flow) -> Iterator[tuple[int, _Reading]]:
         if is_integer_name(str(dtype)) and len(flow.shape(row)) == 1:
             if is_length(name) and low >= 1:
                 yield row, _behind_lengths
-        elif is_mask(name) and low >= 0 and high <= 1 and inf <= 0 and nan <= 0:
+        elif (
+            (is_mask(name) or _is_of_attention(flow, row))
+            and low >= 0
+            and high <= 1
+            and inf <= 0
+            and nan <= 0
+        ):
             yield row, _hidden_by_name
         elif high == 0 and (low <= thresholds.MASKED_SCORE or inf > 0) and nan <= 0:
             # No other value is zero or a number so far below it.
             yield row, _hidden_by_sum
+
+
+def _is_of_attention(flow: Flow, row: int) -> bool:
+    """Whether an attention is given it, as yes or no for each token."""
+    is_bool = str(flow.result["right_dtype"][row]) == "bool"
+    return is_bool and is_attention(str(flow.site["path"][row]))
 
 
 def _name(flow: Flow, row: int) -> str:

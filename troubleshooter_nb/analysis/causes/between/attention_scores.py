@@ -27,8 +27,8 @@ def score_fits(earlier: EarlierValues) -> list[Fit]:
     -------
     list of Fit
         Settings: ``formula`` "scores", ``sources``, ``orders``, ``scale`` with ``scale_name``,
-        ``causal``, ``mask`` ("none", "causal", `LAST_TOKEN`, "other") and ``mask_value`` ("-inf" or
-        a number).
+        ``causal``, ``window`` (as of `fit_attention`), ``mask`` ("none", "causal", `LAST_TOKEN`,
+        "other") and ``mask_value`` ("-inf" or a number).
         The residual is over the scores that nothing masks.
     """
     target = earlier.target
@@ -46,7 +46,7 @@ def score_fits(earlier: EarlierValues) -> list[Fit]:
 
 def _mask(target: np.ndarray, hidden: np.ndarray) -> dict[str, Any] | None:
     if not hidden.any():
-        return {"mask": "none", "causal": False}
+        return {"mask": "none", "causal": False, "window": "all"}
     values = np.unique(target[hidden])
     # Added masks leave the score on top of the value.
     spread_ = float(np.ptp(values)) if np.isfinite(values).all() else math.inf
@@ -57,12 +57,30 @@ def _mask(target: np.ndarray, hidden: np.ndarray) -> dict[str, Any] | None:
     later = np.triu(np.ones((rows, keys), bool), 1)
     is_causal = bool(hidden[..., later].all())
     rest = hidden & ~later
+    window = _window(hidden, is_causal)
     kind = "other" if rest.any() or not is_causal else "causal"
-    if kind == "other" and is_causal and not rest[..., :-1, :].any():
+    if window:
+        kind = "causal" if is_causal else "none"
+    elif kind == "other" and is_causal and not rest[..., :-1, :].any():
         kind = LAST_TOKEN
     form = "written" if values.size == 1 else "added"
     number = f"{value:.4g}" if np.isfinite(value) else "-inf"
-    return {"mask": kind, "causal": is_causal, "mask_form": form, "mask_value": number}
+    said = {"mask": kind, "causal": is_causal, "window": window or "all"}
+    return {**said, "mask_form": form, "mask_value": number}
+
+
+def _window(hidden: np.ndarray, is_causal: bool) -> int:
+    """Keys that every query sees up to its own; 0 where they are all, or not as many for each."""
+    rows, keys = hidden.shape[-2:]
+    apart = np.arange(rows)[:, None] - np.arange(keys)
+    far = np.where(apart >= 0, apart, 0 if is_causal else -apart)
+    back = far[(hidden & (apart >= 0)).any(tuple(range(hidden.ndim - 2)))]
+    width = int(back.min(initial=0))
+    # Of a window that ends before the first two queries, nothing is told from one hidden place.
+    if not 0 < width < rows - 1:
+        return 0
+    expected = far >= width if not is_causal else (apart >= width) | (apart < 0)
+    return width if bool((hidden == expected).all()) else 0
 
 
 def _scaled(

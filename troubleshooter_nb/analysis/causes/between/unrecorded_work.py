@@ -67,6 +67,7 @@ _OF_FORMULA: dict[str, Mapping[str, Cause]] = {
     "scores": {
         "mask": Rather("kv_cache_path", when=_sees_last, usual="mask_missing"),
         "causal": "mask_missing",
+        "window": "attention_window",
         "mask_value": "mask_value",
         "scale": SCALE,
         "softcap": "attention_scale",
