@@ -154,6 +154,57 @@ def without_masks(path) -> dict[str, np.ndarray]:
     return {name: one for name, one in arrays.items() if not np.isin(one, MASKS).all()}
 
 
+VALID = ~PADDED.numpy()
+SEEN = np.tril(np.ones((LENGTH, LENGTH), bool))
+HIDDEN = np.where(VALID, 0.0, -np.inf).astype(np.float32)
+GIVEN = [
+    ("attention_mask", VALID.astype(np.int64)),
+    ("attention_mask", VALID),
+    ("src_key_padding_mask", ~VALID),
+    ("mask", VALID.astype(np.float32)),
+    ("inputs_2", HIDDEN[:, None, None]),
+    ("inputs_2", np.where(SEEN & VALID[:, None, None], 0.0, -1e9).astype(np.float32)),
+    ("seq_lens", LENGTHS.numpy()),
+]
+NOT_GIVEN = [
+    ("attention_mask", (SEEN & np.ones((BATCH, 1, LENGTH, 1), bool))),  # causal, true is seen
+    ("attn_mask", ~SEEN),
+    ("inputs_2", np.where(SEEN, 0.0, -1e9).astype(np.float32)),
+    ("loss_mask", VALID.astype(np.int64)),
+    ("mask", np.random.default_rng(0).random((BATCH, LENGTH)) < 0.5),  # what is to be predicted
+    ("flags", VALID),
+    ("padding_mask", np.ones((BATCH, LENGTH), bool)),
+]
+
+
+def by_hand(name, mask, change=None):
+    """Values of a run, whose padded tokens a test may change."""
+    random = np.random.default_rng(1)
+    hidden = random.standard_normal((BATCH, LENGTH, 16)).astype(np.float32)
+    heads = random.standard_normal((BATCH, 2, LENGTH, 8)).astype(np.float32)
+    if change is not None:
+        hidden[change] += 1
+        heads.swapaxes(1, 2)[change] += 1
+    ids = random.integers(3, 50, (BATCH, LENGTH))
+    return {"input_ids": ids, name: mask, "layer_1": hidden, "layer_2": heads}
+
+
+@pytest.mark.parametrize(("name", "mask"), GIVEN)
+def test_masks_as_they_are_given(name, mask):
+    found = tnb.compare(by_hand(name, mask, ~VALID), by_hand(name, mask), progress=False)
+    assert found.passed
+    some = ~VALID
+    some[0, 3] = True
+    found = tnb.compare(by_hand(name, mask, some), by_hand(name, mask), progress=False)
+    assert not found.passed
+
+
+@pytest.mark.parametrize(("name", "mask"), NOT_GIVEN)
+def test_what_is_no_mask_of_padding_excuses_nothing(name, mask):
+    found = tnb.compare(by_hand(name, mask, ~VALID), by_hand(name, mask), progress=False)
+    assert not found.passed
+
+
 def test_masks_of_the_two_sides_that_differ_excuse_nothing(run, tmp_path):
     left = run.saved(tmp_path / "a", 0)
     name, mask = next(iter(run.mask.items()))

@@ -790,7 +790,7 @@ class _Inquiry:
 
     def _notes(self, created: Sequence[int]) -> list[Message]:
         notes = self._hidden_before(created[0] if created else None)
-        if padded := self.padded.told(self.flow):
+        if padded := self.padded.told():
             notes.append(Message("explanations.padded_alone", **padded))
         notes += self._on_classes(created[:1])
         if self.interrupted:
@@ -815,7 +815,7 @@ class _Inquiry:
 
     def _all_observed(self, row: int | None, findings: Sequence[Finding]) -> dict[str, Any]:
         """What is seen of the first difference, and of rows that differ in padded tokens alone."""
-        padded = self.padded.told(self.flow)
+        padded = self.padded.told()
         seen = {} if row is None else self._observed(row, findings)
         return {**seen, "padded": padded} if padded else seen
 
@@ -832,8 +832,7 @@ class _Inquiry:
             return none
         try:
             with self.budget.question(is_first=True):
-                padding = self.padded.of_place.get(self.flow.place(row))
-                axes = known_axes(self.flow, row, padding)
+                axes = known_axes(self.flow, row, self.padded.of(self.flow, row))
                 seen = observations(self.operators.tensor(row), known=axes)
         except (ReadError, BudgetSpentError):
             seen = none

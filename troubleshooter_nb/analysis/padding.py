@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 
@@ -65,26 +65,30 @@ class PaddedRows:
 
     Attributes
     ----------
-    of_place : mapping of (step, rank) to Padding
+    of_place : mapping of (step, rank) to tuple of Padding
+        Of each size of sequences one.
     errors : mapping of int to float
         Rows to what counts of their error: of those whose valid tokens agree as rounding lets them,
         the error of these; nan of those that were not looked at, as nothing was left to read.
-    excused : tuple of int
-        Rows whose valid tokens agree, in the order of execution.
+    excused : mapping of int to Padding
+        Rows whose valid tokens agree, in the order of execution, and which tokens are not.
     """
 
-    of_place: Mapping[StepRank, Padding] = field(default_factory=dict)
+    of_place: Mapping[StepRank, tuple[Padding, ...]] = field(default_factory=dict)
     errors: Mapping[int, float] = field(default_factory=dict)
-    excused: tuple[int, ...] = ()
+    excused: Mapping[int, Padding] = field(default_factory=dict)
+
+    def of(self, flow: Flow, row: int) -> Padding | None:
+        """The padding that a row may hold; None for none, and where it may hold several."""
+        fits = [one for one in self.of_place.get(flow.place(row), ()) if one.axes(flow.shape(row))]
+        return fits[0] if len(fits) == 1 else None
 
     def verdicts(self, comparison: Comparison) -> Comparison:
         """The comparison in which the rows that are excused pass, and say why."""
         result = comparison.result
         columns = {n: result[n].values.copy() for n in ("verdict", "passed", "reason_id", "reason")}
-        errors, places = result["rel_l2_error"].values, comparison.columns.rows("step", "rank")
-        of_row = dict(enumerate(places))
-        for row in self.excused:
-            padding = self.of_place[of_row[row]]
+        errors = result["rel_l2_error"].values
+        for row, padding in self.excused.items():
             said = Message("verdicts.padded", rel=scientific(errors[row]), detail=padding.name)
             told = "padded", TRUTH_TABLE["padded"][0], "padded", said
             for name, value in zip(columns, told, strict=True):
@@ -101,16 +105,15 @@ class PaddedRows:
         passing.result.attrs["first_divergence"] = first_difference(passing.columns)
         return passing
 
-    def told(self, flow: Flow) -> dict[str, int | str]:
-        """How many rows are excused, by which mask, and how many tokens it hides; {} for none."""
-        if not self.excused:
+    def told(self) -> dict[str, int | str]:
+        """How many rows are excused, and how many tokens the first of their masks hides."""
+        padding = next(iter(self.excused.values()), None)
+        if padding is None:
             return {}
-        padding = self.of_place[flow.place(self.excused[0])]
-        tokens = padding.padded.size
         return {
             "rows": len(self.excused),
             "count": padding.count,
-            "tokens": tokens,
+            "tokens": padding.padded.size,
             "name": padding.name,
         }
 
@@ -130,22 +133,21 @@ def padded_rows(flow: Flow, origins: Origins, operators: Operators) -> PaddedRow
     of_place = _masks(flow, operators)
     rows = [row for row in _rows_apart(flow, origins) if flow.place(row) in of_place]
     errors: dict[int, float] = {}
-    excused: list[int] = []
+    excused: dict[int, Padding] = {}
     for number, row in enumerate(rows):
-        padding = of_place[flow.place(row)]
+        known = of_place[flow.place(row)]
         try:
             with _question(operators):
-                error = _valid_error(operators.tensor(row), padding)
+                error, padding = _valid_error(operators.tensor(row), known)
         except BudgetSpentError:
-            unread = [other for other in rows[number:] if padding.axes(flow.shape(other))]
+            unread = [one for one in rows[number:] if any(p.axes(flow.shape(one)) for p in known)]
             errors |= dict.fromkeys(unread if excused else (), math.nan)
             break
         except ReadError:
             continue
-        if error is not None and error <= origins.noise[row]:
-            errors[row] = error
-            excused.append(row)
-    return PaddedRows(of_place, errors, tuple(excused))
+        if padding is not None and error <= origins.noise[row]:
+            errors[row], excused[row] = error, padding
+    return PaddedRows(of_place, errors, excused)
 
 
 def _question(operators: Operators) -> AbstractContextManager[None]:
@@ -166,16 +168,15 @@ def _rows_apart(flow: Flow, origins: Origins) -> list[int]:
     return origins.by_time(np.flatnonzero(apart))
 
 
-def _valid_error(tensor: TensorPair, padding: Padding) -> float | None:
-    """Least relative error of the valid tokens over the ways of holding them; None without one."""
+def _valid_error(tensor: TensorPair, known: Sequence[Padding]) -> tuple[float, Padding | None]:
+    """Least relative error of valid tokens over the ways of holding them, and which are not."""
     sides = sides_of_any_size(tensor)
     if sides is None or not sides.same_shape:
-        return None
+        return math.inf, None
     shape = sides.shapes[0]
-    valid = [~axes.spread(padding.padded) for axes in padding.axes(shape)]
-    if not valid:
-        return None
-    return min(_error_at(sides, one, shape) for one in valid)
+    ways = [(one, ~axes.spread(one.padded)) for one in known for axes in one.axes(shape)]
+    errors = [(_error_at(sides, valid, shape), padding) for padding, valid in ways]
+    return min(errors, key=lambda one: one[0], default=(math.inf, None))
 
 
 def _error_at(sides: Sides, valid: np.ndarray, shape: tuple[int, ...]) -> float:
@@ -199,7 +200,7 @@ def _held(valid: np.ndarray, shape: tuple[int, ...], start: int, size: int) -> n
     return np.asarray(valid[tuple(chosen)])
 
 
-def _masks(flow: Flow, operators: Operators) -> dict[StepRank, Padding]:
+def _masks(flow: Flow, operators: Operators) -> dict[StepRank, tuple[Padding, ...]]:
     """Of each step and rank the tokens that every mask there calls padding."""
     masks: dict[StepRank, list[Padding]] = defaultdict(list)
     for row, of in _candidates(flow):
@@ -214,11 +215,16 @@ def _masks(flow: Flow, operators: Operators) -> dict[StepRank, Padding]:
             masks[flow.place(row)].append(Padding(padded, tensor.name))
     found = {}
     for place, known in masks.items():
-        # Of masks of several sizes it is not known which a value's tokens are.
-        if len({one.padded.shape for one in known}) == 1:
-            padded = np.logical_and.reduce([one.padded for one in known])
-            if padded.any():
-                found[place] = Padding(padded, known[0].name)
+        alike: dict[tuple[int, ...], list[Padding]] = defaultdict(list)
+        for one in known:
+            alike[one.padded.shape].append(one)
+        # What one mask shows is none.
+        both = [
+            Padding(np.logical_and.reduce([one.padded for one in some]), some[0].name)
+            for some in alike.values()
+        ]
+        if both := [one for one in both if one.count]:
+            found[place] = tuple(both)
     return found
 
 
@@ -253,7 +259,13 @@ def _candidates(flow: Flow) -> Iterator[tuple[int, _Reading]]:
 def _is_of_attention(flow: Flow, row: int) -> bool:
     """Whether an attention is given it, as yes or no for each token."""
     is_bool = str(flow.result["right_dtype"][row]) == "bool"
-    return is_bool and is_attention(str(flow.site["path"][row]))
+    return is_bool and (is_attention(str(flow.site["path"][row])) or _is_filled(flow, row))
+
+
+def _is_filled(flow: Flow, row: int) -> bool:
+    """Whether it says where scores are filled with a number."""
+    node = flow.node_of.get(row)
+    return node is not None and node.word == "maskedfill"
 
 
 def _name(flow: Flow, row: int) -> str:
@@ -273,11 +285,12 @@ def _hidden_by_name(flow: Flow, row: int, mask: np.ndarray) -> np.ndarray | None
 
     No sample is padding altogether, and the longest one has none as a rule.
     """
-    ones = _of_keys(mask != 0)
-    if ones is None or ones.ndim != 2 or not np.isin(mask, (0, 1)).all() or not _ends_rows(ones):
+    is_of_queries = mask.ndim > 2 and bool((mask != mask[..., :1, :]).any())
+    ones = None if is_of_queries else _of_keys(mask != 0)
+    if ones is None or not np.isin(mask, (0, 1)).all() or not _ends_rows(ones):
         return None
     full, empty = bool(ones.all(1).any()), bool((~ones.any(1)).any())
-    is_padding = is_padding_mask(_name(flow, row))
+    is_padding = is_padding_mask(_name(flow, row)) or _is_filled(flow, row)
     if full == empty:  # frameworks do not agree on what true says of a bool
         is_clear = not full and (is_padding or mask.dtype.kind != "b")
         return (ones if is_padding else ~ones) if is_clear else None
@@ -292,7 +305,13 @@ def _of_keys(hides: np.ndarray) -> np.ndarray | None:
         hides = hides[:, 0]
     if hides.ndim == 3:
         return np.asarray(hides.all(1))
-    return hides if hides.ndim == 2 else None
+    return hides if hides.ndim == 2 and not _is_by_distance(hides) else None
+
+
+def _is_by_distance(hides: np.ndarray) -> bool:
+    """Whether a mask of queries and keys, as a causal one, says the same of all as far apart."""
+    rows, columns = hides.shape
+    return rows == columns > 1 and bool((hides[1:, 1:] == hides[:-1, :-1]).all())
 
 
 def _ends_rows(ones: np.ndarray) -> bool:
