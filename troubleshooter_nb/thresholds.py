@@ -635,7 +635,8 @@ HEAD_SIZES = (4, 256)  # Sizes of heads, from and to. Convention.
 STRUCTURES, STRUCTURES_FITTED, STRUCTURES_TURNED = 160, 2, 32
 TRIAL_ROWS, HEADS_FITS = 12, 12  # Rows of the first look, and fits that are kept.
 FREE_ROWS = 8  # Rows of the look that solves for the shares of the keys.
-MOST_INDICES_TOLD = 8  # Indices of an axis that a sentence names.
+# Indices of an axis that a sentence names, and that are kept of where an error sits.
+MOST_INDICES_TOLD, MOST_INDICES_KEPT = 8, 1 << 12
 # Elements of the largest mask of tokens, and of the image of where samples and tokens differ.
 LARGEST_MASK = 1 << 22
 LAG_TRIED = 8  # Of a lag that is looked for along an axis.

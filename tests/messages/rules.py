@@ -63,7 +63,7 @@ COMPLETED = {
         "",
         (
             "analysis/axis_names.py",
-            "analysis/causes/tensors/index_sets.py",
+            "metrics/index_sets.py",
             "analysis/token_axes.py",
         ),
     ),

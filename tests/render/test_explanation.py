@@ -12,9 +12,9 @@ import pytest
 
 import troubleshooter_nb as tnb
 from tests.analysis.runs import chain, linear
-from troubleshooter_nb.analysis.causes.tensors.index_sets import by_sample, described
 from troubleshooter_nb.comparison import Check, Finding
 from troubleshooter_nb.messages.explanations import MESSAGES as EXPLANATIONS
+from troubleshooter_nb.metrics.index_sets import by_sample, described
 from troubleshooter_nb.metrics.relations import relation_said
 from troubleshooter_nb.render.explanation import check_line, observed_sentences, place_sentence
 
@@ -275,6 +275,17 @@ def test_the_place_is_told_where_no_cause_is_proved_and_beside_what_else_is_seen
     assert ("But the values show: a factor" in text) == beside
     with tnb.option_context(language="zh"):
         assert "仅在位置 5（共" in "".join(str(found.explain()).split("\n  "))
+
+
+def test_every_second_head_is_told_where_the_pair_is_opened():
+    random = np.random.default_rng(0)
+    right = random.standard_normal((2, 8, 16, 4)).astype(np.float32)
+    left = right.copy()
+    left[:, ::2] += random.standard_normal((2, 4, 16, 4)).astype(np.float32)
+    found = tnb.compare({"x": left}, {"x": right}, progress=False)
+    said = "every second position (0, 2, 4 and 6 of 8 along axis 1)"
+    for shown in (repr(found["x"]), visible(found["x"]._repr_html_()), str(found.explain())):
+        assert said in " ".join(shown.split())
 
 
 def test_a_relation_that_is_seen_is_told_in_the_language():

@@ -18,7 +18,8 @@ def place_said(place: Mapping[str, Any]) -> str:
     """
     kind = place["kind"]
     if kind == "indices" and "parts" in place:
-        where = joined([_indices(part, part["axis"], part["name"]) for part in place["parts"]], ",")
+        parts = place["parts"]
+        where = joined([indices_said(part, part["axis"], part["name"]) for part in parts], ",")
     elif kind == "tokens":
         where = _tokens(place)
     elif kind == "border":
@@ -29,8 +30,8 @@ def place_said(place: Mapping[str, Any]) -> str:
     return Message("places.valid" if place.get("valid") else "places.all", where=where, share=share)
 
 
-def _indices(said: Mapping[str, Any], axis: int, name: str) -> str:
-    """The indices of one axis."""
+def indices_said(said: Mapping[str, Any], axis: int, name: str = "") -> str:
+    """The indices of one axis, as `metrics.index_sets.described` has them."""
     form, count, step = said["form"], said["count"], said["step"]
     known = {
         "thing": Message(f"places.{name or 'position'}"),
@@ -58,7 +59,7 @@ def _listed(indices: Sequence[int], count: int) -> str:
 def _tokens(place: Mapping[str, Any]) -> str:
     """Tokens, sample by sample."""
     lists = [
-        Message("places.of_sample", sample=sample, where=_indices(said, -1, "token"))
+        Message("places.of_sample", sample=sample, where=indices_said(said, -1, "token"))
         for sample, said in place["lists"]
     ]
     if place["samples"] > len(lists):

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Suspicion
-from troubleshooter_nb.analysis.causes.tensors.index_sets import by_sample, described
 from troubleshooter_nb.analysis.causes.tensors.large import LargeSides
 from troubleshooter_nb.analysis.causes.tensors.measure import (
     Sides,
@@ -29,6 +28,7 @@ from troubleshooter_nb.analysis.causes.tensors.surveys import (
 )
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import computable
+from troubleshooter_nb.metrics.index_sets import by_sample, described
 from troubleshooter_nb.metrics.signatures import values_of
 from troubleshooter_nb.naming.roles import is_vocabulary
 from troubleshooter_nb.thresholds import (
