@@ -281,8 +281,8 @@ def _carry_out(
         mindspore_side.as_in_mindspore(base)
     if fault and fault.prepare:
         fault.prepare(base, rng)
-    if hard == "padding" and family not in sequences.TEXT:
-        hard = "reordered"
+    if hard == "padding" and (family not in sequences.TEXT or (way and way.keep != "calls")):
+        hard = "reordered"  # no mask is given, or the loss counts padded tokens as well
     if hard == "padding":
         sequences.pad_some(base, rng)
     if hard == "amplified":

@@ -199,6 +199,15 @@ def test_masks_as_they_are_given(name, mask):
     assert not found.passed
 
 
+def test_nan_at_padded_tokens_is_an_error():
+    name, mask = GIVEN[0]
+    left = by_hand(name, mask, ~VALID)
+    left["layer_2"][1, :, -1] = np.nan
+    found = tnb.compare(left, by_hand(name, mask), progress=False)
+    assert not found.passed
+    assert {"padded", "nan"} <= {*found.columns["verdict"]}
+
+
 @pytest.mark.parametrize(("name", "mask"), NOT_GIVEN)
 def test_what_is_no_mask_of_padding_excuses_nothing(name, mask):
     found = tnb.compare(by_hand(name, mask, ~VALID), by_hand(name, mask), progress=False)

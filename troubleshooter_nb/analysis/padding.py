@@ -164,6 +164,8 @@ def _rows_apart(flow: Flow, origins: Origins) -> list[int]:
     """Rows of the forward pass that differ, in the order of execution, but parameters."""
     apart = (origins.error > origins.noise) | np.isin(flow.result["verdict"], DIFFERING)
     apart &= ~flow.is_backward & ~flow.is_value
+    # NaN spreads to whatever is summed over it, times zero as well.
+    apart &= (flow.result["nan_mismatch_count"] <= 0) & (flow.result["inf_mismatch_count"] <= 0)
     apart[flow.roots] = False
     return origins.by_time(np.flatnonzero(apart))
 

@@ -16,6 +16,7 @@ from troubleshooter_nb.analysis.causes.case import Fit
 from troubleshooter_nb.analysis.causes.fits import likely_factor, misfit, ranked
 from troubleshooter_nb.analysis.causes.sampling import spread
 from troubleshooter_nb.metrics.line_search import least_along
+from troubleshooter_nb.metrics.operators.attention import window_of
 
 LAST_TOKEN = "causal, and more for the last token"
 
@@ -57,7 +58,7 @@ def _mask(target: np.ndarray, hidden: np.ndarray) -> dict[str, Any] | None:
     later = np.triu(np.ones((rows, keys), bool), 1)
     is_causal = bool(hidden[..., later].all())
     rest = hidden & ~later
-    window = _window(hidden, is_causal)
+    window = window_of(hidden, is_causal=is_causal)
     kind = "other" if rest.any() or not is_causal else "causal"
     if window:
         kind = "causal" if is_causal else "none"
@@ -67,20 +68,6 @@ def _mask(target: np.ndarray, hidden: np.ndarray) -> dict[str, Any] | None:
     number = f"{value:.4g}" if np.isfinite(value) else "-inf"
     said = {"mask": kind, "causal": is_causal, "window": window or "all"}
     return {**said, "mask_form": form, "mask_value": number}
-
-
-def _window(hidden: np.ndarray, is_causal: bool) -> int:
-    """Keys that every query sees up to its own; 0 where they are all, or not as many for each."""
-    rows, keys = hidden.shape[-2:]
-    apart = np.arange(rows)[:, None] - np.arange(keys)
-    far = np.where(apart >= 0, apart, 0 if is_causal else -apart)
-    back = far[(hidden & (apart >= 0)).any(tuple(range(hidden.ndim - 2)))]
-    width = int(back.min(initial=0))
-    # Of a window that ends before the first two queries, nothing is told from one hidden place.
-    if not 0 < width < rows - 1:
-        return 0
-    expected = far >= width if not is_causal else (apart >= width) | (apart < 0)
-    return width if bool((hidden == expected).all()) else 0
 
 
 def _scaled(
