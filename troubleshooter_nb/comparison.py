@@ -19,7 +19,12 @@ from troubleshooter_nb.errors import AmbiguousEntryError, EntryNotFoundError, Re
 from troubleshooter_nb.gaps import Gap, exit_code_with
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import are_exact, computable, dtype_from_token
-from troubleshooter_nb.metrics.locate import Location, concentrated_range, locate
+from troubleshooter_nb.metrics.locate import (
+    Location,
+    concentrated_range,
+    locate,
+    scattered_indices,
+)
 from troubleshooter_nb.metrics.pairwise import HISTOGRAM
 from troubleshooter_nb.metrics.verdict import Tolerance, is_open
 from troubleshooter_nb.naming.closeness import close_names
@@ -80,7 +85,8 @@ class Check:
     Attributes
     ----------
     what : str
-        "inputs", "parameters", "buffers", "layouts", "dtypes", "settings", "cards" or "coverage".
+        "inputs", "padding" (inputs differ in padded tokens alone), "parameters", "buffers",
+        "layouts", "dtypes", "settings", "cards" or "coverage".
     status : {"ok", "bad", "note", "unknown"}
         Holds; does not; does not, but need not; cannot be told from what was recorded.
     values : mapping
@@ -625,7 +631,8 @@ def evidence_dataset(location: Location, shape: tuple[int, ...]) -> xr.Dataset:
     Variables: ``tile_max, tile_mismatch`` (tile_row, tile_column), ``worst_index, worst_error,
     worst_left, worst_right`` (worst), ``left_histogram, right_histogram`` (bin), and per axis k
     ``profile_k`` (profile_bin_k) with the attributes ``length, start, stop``: the shortest index
-    range that holds 99 % of the squared error.
+    range that holds 99 % of the squared error. Where `scattered_indices` do, ``indices`` has
+    them.
     """
     columns = {
         "tile_max": (("tile_row", "tile_column"), location.tile_max),
@@ -644,7 +651,9 @@ def evidence_dataset(location: Location, shape: tuple[int, ...]) -> xr.Dataset:
         # The display needs a few dozen bins; the range is exact before they are formed.
         bins = np.array([part.sum() for part in np.array_split(profile, min(len(profile), 32))])
         bounds = {"start": int(start * scale), "stop": int(np.ceil(stop * scale))}
-        attrs = {"length": shape[axis], **bounds}
+        attrs: dict[str, Any] = {"length": shape[axis], **bounds}
+        if len(profile) == shape[axis] and len(held := scattered_indices(profile)):
+            attrs["indices"] = held
         variables[f"profile_{axis}"] = finished((f"profile_bin_{axis}",), bins, attrs)
     about = {
         "rows": location.rows,

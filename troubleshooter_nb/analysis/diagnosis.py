@@ -22,6 +22,7 @@ import numpy as np
 
 from troubleshooter_nb import catalogue, thresholds
 from troubleshooter_nb.analysis.ahead import Ahead, LostError, Question
+from troubleshooter_nb.analysis.axis_names import known_axes
 from troubleshooter_nb.analysis.budget import Budget, BudgetSpentError, Manner
 from troubleshooter_nb.analysis.causes.between.outputs_alone import calls_of_output
 from troubleshooter_nb.analysis.causes.between.unknown_layers import (
@@ -62,6 +63,7 @@ from troubleshooter_nb.analysis.judgement import judged_again
 from troubleshooter_nb.analysis.known_layers import KnownLayers
 from troubleshooter_nb.analysis.layer_kinds import class_name, kinds_differ, layer_kind
 from troubleshooter_nb.analysis.origin import find_origins
+from troubleshooter_nb.analysis.padding import padded_rows
 from troubleshooter_nb.analysis.preflight import preflight
 from troubleshooter_nb.analysis.self_noise import detect_self_noise
 from troubleshooter_nb.catalogue.entry import Circumstance
@@ -162,6 +164,12 @@ class _Inquiry:
         self.flow = Flow(comparison, known, orders)
         self.origins = find_origins(self.flow, model)
         self.operators = Operators(comparison, self.flow, self.origins, budget)
+        self.padded = padded_rows(self.flow, self.origins, self.operators)
+        if self.padded.errors:
+            self.comparison = comparison = self.padded.verdicts(comparison)
+            self.flow = Flow(comparison, known, orders)
+            self.origins = find_origins(self.flow, model, self.padded.errors)
+            self.operators = Operators(comparison, self.flow, self.origins, budget)
         self.first = next(iter(self.origins.created()), -1)
         self.interrupted = False
         self.suspicions: list[Suspicion] = []
@@ -805,13 +813,15 @@ class _Inquiry:
         return replace(
             judged,
             findings=findings,
-            observed=self._observed(beyond[0], findings) if beyond else {},
+            observed=self._all_observed(beyond[0] if beyond else None, findings),
             preflight=preflight(judged, self.flow),
             notes=(*self.comparison.notes, *self._notes(created)),
         )
 
     def _notes(self, created: Sequence[int]) -> list[Message]:
         notes = self._hidden_before(created[0] if created else None)
+        if padded := self.padded.told():
+            notes.append(Message("explanations.padded_alone", **padded))
         notes += self._on_classes(created[:1])
         if self.interrupted:
             return [*notes, Message("explanations.interrupted")]
@@ -833,6 +843,12 @@ class _Inquiry:
         unused = known.unused(node.path for node in self.flow.nodes) if known.said else []
         return [*notes, *([Message("explanations.layers_unused", names=unused)] if unused else [])]
 
+    def _all_observed(self, row: int | None, findings: Sequence[Finding]) -> dict[str, Any]:
+        """What is seen of the first difference, and of rows that differ in padded tokens alone."""
+        padded = self.padded.told()
+        seen = {} if row is None else self._observed(row, findings)
+        return {**seen, "padded": padded} if padded else seen
+
     def _observed(self, row: int, findings: Sequence[Finding]) -> dict[str, Any]:
         """What the values of the first difference show where no cause is proved."""
         number = int(self.flow.result["order"][row])
@@ -846,7 +862,8 @@ class _Inquiry:
             return none
         try:
             with self.budget.question(is_first=True):
-                seen = observations(self.operators.tensor(row))
+                axes = known_axes(self.flow, row, self.padded.of(self.flow, row))
+                seen = observations(self.operators.tensor(row), known=axes)
         except (ReadError, BudgetSpentError):
             seen = none
         if row in self.made:

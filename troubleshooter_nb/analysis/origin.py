@@ -7,6 +7,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -181,8 +182,9 @@ class Origins:
 class _Draft:
     """What `Origins` will hold: in lists, whose cells cost a fifth of those of arrays."""
 
-    def __init__(self, flow: Flow, model: NoiseModel) -> None:
+    def __init__(self, flow: Flow, model: NoiseModel, known: Mapping[int, float]) -> None:
         error = errors_of(flow)
+        error[[*known]] = [*known.values()]
         noise, typical = noise_of(flow, model)
         close = np.maximum(thresholds.CLOSE_TYPICAL * typical, thresholds.CLOSE_NOISE * noise)
         self.flow = flow
@@ -236,7 +238,9 @@ def _holds_nan(flow: Flow) -> np.ndarray:
     return np.logical_and(*(count > 0 for count in counts))
 
 
-def find_origins(flow: Flow, model: NoiseModel | None = None) -> Origins:
+def find_origins(
+    flow: Flow, model: NoiseModel | None = None, known: Mapping[int, float] = MappingProxyType({})
+) -> Origins:
     """Tell rows that created a difference from those that carry one, by figures alone.
 
     Parameters
@@ -244,6 +248,8 @@ def find_origins(flow: Flow, model: NoiseModel | None = None) -> Origins:
     flow : Flow
     model : NoiseModel, optional
         What rounding leaves; default the fitted one.
+    known : mapping of int to float
+        Rows to what counts of their error, where that is not all of it.
 
     Notes
     -----
@@ -251,7 +257,7 @@ def find_origins(flow: Flow, model: NoiseModel | None = None) -> Origins:
     created; so is a parameter, buffer or input of the network that differs, unless whatever uses
     it agrees. Where no inputs were recorded, the largest error before it in order stands in.
     """
-    draft = _Draft(flow, model or NoiseModel())
+    draft = _Draft(flow, model or NoiseModel(), known)
     nodes = sorted(flow.nodes, key=_execution)
     for _ in range(thresholds.ORIGIN_PASSES):
         draft.forget()

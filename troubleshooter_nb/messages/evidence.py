@@ -41,6 +41,10 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "larger_by": ("larger by {value}", "大 {value}"),
     "smaller_by": ("smaller by {value}", "小 {value}"),
     # Values of a tensor.
+    "alpha_over_rank": ("{times:.6g} = {alpha:.6g}/{rank}", "{times:.6g} = {alpha:.6g}/{rank}"),
+    "larger_modulo": ("{shift:+.6g} modulo {modulus:.6g}", "{shift:+.6g}，模 {modulus:.6g}"),
+    "rolled": ("{lag:+} along axis {axis}, with a wrap", "沿第 {axis} 轴 {lag:+}，首尾相接"),
+    "moved": ("{lag:+} along axis {axis}", "沿第 {axis} 轴 {lag:+}"),
     "clip": ("clip to [{low:.6g}, {high:.6g}]", "截断到 [{low:.6g}, {high:.6g}]"),
     "bit_flipped": ("one bit flipped: {left:.6g} for {right:.6g}", "有一位翻转：{left:.6g} 而非 {right:.6g}"),
     "all_of": ("all {value:g}", "全为 {value:g}"),

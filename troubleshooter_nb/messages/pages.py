@@ -63,6 +63,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "by_name": ("names carry no number, so the order is that of the names and not of execution", "名称中没有编号，因此按名称排序，而非执行顺序"),
     "parameters_forward": ("parameters are listed as saved; for gradients: compare(..., walk='backward')", "参数按保存顺序排列；若为梯度，请用 compare(..., walk='backward')"),
     "concentrated": ("99 % of the squared error lies in [{start}:{stop}] of {length} on axis {axis}.", "轴 {axis} 上 99 % 的平方误差位于 [{start}:{stop}]（长度 {length}）。"),
+    "concentrated_at": ("99 % of the squared error lies at {where}.", "99 % 的平方误差位于{where}。"),
     "spread": ("not concentrated", "不集中"),
     "range": ("99 % of the squared error in [{start}:{stop}] of {length}", "99 % 的平方误差位于 [{start}:{stop}]，长度 {length}"),
     "along": ("Error along the network", "误差沿网络的变化"),

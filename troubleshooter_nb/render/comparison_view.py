@@ -58,6 +58,7 @@ from troubleshooter_nb.render.text import (
     digest_line,
     first_words,
     headline,
+    indices_of_axis,
     origin_counts,
     range_sentences,
     remarks_of,
@@ -471,6 +472,8 @@ def _axis_table(evidence: xr.Dataset, language: str) -> Markup | None:
             continue  # NaN or Inf only: there is no finite error to be anywhere
         bins = spark(evidence[f"profile_{axis}"].values)
         note = sentence("pages.range", language, start=start, stop=stop, length=length)
+        if where := indices_of_axis(evidence, axis, language):
+            note = sentence("pages.concentrated_at", language, where=where)
         lines.append(
             row(
                 left_cell(f"axis\N{NO-BREAK SPACE}{axis}"),

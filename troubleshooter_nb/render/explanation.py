@@ -28,7 +28,8 @@ from troubleshooter_nb.render.html import (
     tone,
 )
 from troubleshooter_nb.render.lines import gap, spaced, wrapped
-from troubleshooter_nb.render.numbers import growth_text, percent, scientific
+from troubleshooter_nb.render.numbers import growth_text, scientific
+from troubleshooter_nb.render.places import place_said
 from troubleshooter_nb.render.rows import scalar_row
 from troubleshooter_nb.render.words import reason_text
 from troubleshooter_nb.thresholds import FORMULA_FLOORS, LIKELY, POSSIBLE
@@ -307,13 +308,7 @@ def place_sentence(observed: Mapping[str, Any], number: int, language: str) -> s
     place = observed.get("place")
     if not place or observed.get("pair") != number:
         return ""
-    shown = {**place, "share": percent(float(place["share"]))}
-    kind = place["kind"].replace(" ", "_")
-    key = f"place_{kind}"
-    if "start" in place:
-        shown |= {"count": place["stop"] - place["start"], "last": place["stop"] - 1}
-        key = f"place_index{kind.removeprefix('indices')}" if shown["count"] == 1 else key
-    return _told(key, language, **shown) if _has(key) else ""
+    return told(place_said(place), language)
 
 
 def _named(findings: Sequence[Mapping[str, Any]], language: str) -> list[str]:
@@ -357,6 +352,8 @@ def explanation_sentences(row: xr.Dataset | None, facts: Mapping[str, Any]) -> l
         status = _STATUS_OF_GAPS[one["weight"]]
         mark = marks[status] if marks else _CHECKS[status][0]
         said.append(Said("check", mark, told(one["said"], language)))
+    if padded := facts["observed"].get("padded"):
+        said.append(Said("origin", "", _told("padded_alone", language, **padded)))
     if row is None:
         # A difference that a gap proves begins where no row can say, and what is open may as well.
         if not any(one["weight"] for one in facts["gaps"]):

@@ -13,6 +13,7 @@ from troubleshooter_nb.columns.elements import ELEMENT_COLUMNS
 from troubleshooter_nb.columns.pairs import RESULT_COLUMNS
 from troubleshooter_nb.columns.statistics import STATISTICS
 from troubleshooter_nb.messages import told
+from troubleshooter_nb.metrics.index_sets import described
 from troubleshooter_nb.metrics.verdict import is_open
 from troubleshooter_nb.render.calls import call_text
 from troubleshooter_nb.render.cells import cell_text, heads
@@ -32,6 +33,7 @@ from troubleshooter_nb.render.lines import (
     wrapped,
 )
 from troubleshooter_nb.render.numbers import bytes_text, is_known, scientific
+from troubleshooter_nb.render.places import indices_said
 from troubleshooter_nb.render.rows import Entries, Pairs
 from troubleshooter_nb.render.rows import scalar_row as scalar_row
 from troubleshooter_nb.render.words import glyph, reason_text, sentence, word
@@ -314,7 +316,9 @@ def range_sentences(evidence: xr.Dataset, language: str) -> list[str]:
     """Where on each axis the error sits, for axes where it is concentrated."""
     found = []
     for axis, start, stop, length, concentrated in axis_ranges(evidence):
-        if concentrated:
+        if where := indices_of_axis(evidence, axis, language):
+            found.append(sentence("pages.concentrated_at", language, where=where))
+        elif concentrated:
             found.append(
                 sentence(
                     "pages.concentrated", language, start=start, stop=stop, length=length, axis=axis
@@ -323,13 +327,26 @@ def range_sentences(evidence: xr.Dataset, language: str) -> list[str]:
     return found
 
 
+def indices_of_axis(evidence: xr.Dataset, axis: int, language: str) -> str:
+    """The indices of an axis that hold 99 % of the squared error; empty where a range does."""
+    attrs = evidence[f"profile_{axis}"].attrs
+    held = np.atleast_1d(attrs.get("indices", ()))
+    if not len(held):
+        return ""
+    return told(indices_said(described(held, int(attrs["length"])), axis), language)
+
+
 def axis_ranges(evidence: xr.Dataset) -> list[tuple[int, int, int, int, bool]]:
-    """Per axis: number, start and stop of the shortest range with 99 %, length, concentrated."""
+    """Per axis: number, start and stop of the shortest range with 99 %, length, concentrated.
+
+    It is as well where `indices_of_axis` has more to say than the range.
+    """
     ranges = []
     for axis in range(sum(str(name).startswith("profile_") for name in evidence.data_vars)):
         attrs = evidence[f"profile_{axis}"].attrs
         start, stop, length = int(attrs["start"]), int(attrs["stop"]), int(attrs["length"])
-        ranges.append((axis, start, stop, length, stop - start < 0.6 * length))
+        concentrated = "indices" in attrs or stop - start < 0.6 * length
+        ranges.append((axis, start, stop, length, concentrated))
     return ranges
 
 

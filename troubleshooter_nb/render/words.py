@@ -19,6 +19,7 @@ _MARKS: Mapping[str, tuple[str, str, str]] = {
     "identical": ("=", "=", "ok"),
     "pass": ("✓", "ok", "ok"),
     "rounding": ("≈", "~", "ok"),
+    "padded": ("≈", "~", "ok"),
     "grown_rounding": ("≈", "~", "ok"),
     "no_effect": ("≅", "~", "ok"),
     "reduced": ("✗", "x", "bad"),

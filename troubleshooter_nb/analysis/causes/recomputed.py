@@ -243,8 +243,9 @@ def _compared(
     differing = settings_apart(best[0], best[1])
     # Rounding may make one side look better with other settings: only a clear lead counts.
     if together <= thresholds.CLEARLY_WORSE * max(own, 1.0):
-        if call.word.startswith("dropout") and all(explained) and _is_random(call, floors):
-            return Recomputation("different", _random(call, best, max(floors)), units, said)
+        rate = rate_drawn_with(best)
+        if rate and all(explained) and _is_random(call, floors):
+            return Recomputation("different", _random(call, best, rate, max(floors)), units, said)
         # Arithmetic that is badly conditioned leaves both sides equally far from the formula; one
         # that leaves as much as the sides are apart says nothing of what keeps them apart.
         if all(explained) or own <= thresholds.BADLY_CONDITIONED * max(min(units), 1.0):
@@ -290,10 +291,18 @@ def _is_random(call: Call, floors: Sequence[float]) -> bool:
     return given <= thresholds.FORMULA_FLOORS * max(floors) and call.outputs[0].differs
 
 
-def _random(call: Call, best: tuple[Fit, Fit], floor: float) -> Suspicion:
+def rate_drawn_with(best: tuple[Fit, Fit]) -> str:
+    """The setting that says what share both sides dropped at random; empty where they did not."""
+    for name, drawn in (("active", "p"), ("drops", "drop_share")):
+        if all(fit.settings.get(name) in (True, "dropout") for fit in best):
+            return drawn
+    return ""
+
+
+def _random(call: Call, best: tuple[Fit, Fit], rate: str, floor: float) -> Suspicion:
     """Masks that were drawn apart: the same rule, other elements."""
     output = call.outputs[0]
-    evidence = evidence_of(best, "p", call.word)
+    evidence = evidence_of(best, rate, call.word)
     return Suspicion(
         "rng_differs",
         output.rel_l2,

@@ -22,6 +22,7 @@ from troubleshooter_nb.analysis.causes.law import Cause, Rather, cause_in
 from troubleshooter_nb.analysis.causes.laws.softmax import SCALE
 from troubleshooter_nb.analysis.causes.layers import layer_of
 from troubleshooter_nb.analysis.causes.operands import Operators
+from troubleshooter_nb.analysis.causes.recomputed import rate_drawn_with
 from troubleshooter_nb.analysis.causes.searches.attention import ATTENTION
 from troubleshooter_nb.analysis.causes.searches.rotary import ROTARY
 from troubleshooter_nb.analysis.causes.tensors.inputs import detect_positions
@@ -68,6 +69,7 @@ _OF_FORMULA: dict[str, Mapping[str, Cause]] = {
     "scores": {
         "mask": Rather("kv_cache_path", when=_sees_last, usual="mask_missing"),
         "causal": "mask_missing",
+        "window": "attention_window",
         "mask_value": "mask_value",
         "scale": SCALE,
         "softcap": "attention_scale",
@@ -189,6 +191,10 @@ def _judged(
     limit = CLEARLY_WORSE * max(best, floor)
     alike = min((pair.residual for pair in pairs if not pair.apart), default=math.inf)
     if alike <= limit:
+        same = min((pair for pair in pairs if not pair.apart), key=lambda p: p.residual)
+        if rate := rate_drawn_with((same.left, same.right)):
+            tensor, drawn = operators.tensor(row), ("rng_differs", rate)
+            return Explained("different", [_suspicion(tensor, same, drawn, tensor.rel_l2, floor)])
         return Explained("same")
     likely = [pair for pair in good if pair.residual <= limit]
     # Two settings of one formula are nearer to each other than two formulas.

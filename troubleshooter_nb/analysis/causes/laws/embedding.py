@@ -171,7 +171,7 @@ def _beside(ids: np.ndarray, table: ArraySource) -> tuple[ArrayInMemory, PartOf,
     if not ids.size or ids.min() < 0 or ids.max() >= count:
         return None
     near = ids.astype(np.int64)[:, None] + np.arange(-LARGEST_SHIFT, LARGEST_SHIFT + 1)
-    rows = np.unique(near[(near >= 0) & (near < count)])
+    rows = np.unique(near % count)
     return ArrayInMemory(np.searchsorted(rows, ids)), PartOf.of(table, [rows, None]), rows
 
 
