@@ -28,6 +28,7 @@ CLEARLY_WORSE = 3.0
 # Times: sides that are both off their common formula, one at most so much further than the other,
 # did the same. By hand.
 BADLY_CONDITIONED = 10.0
+BADLY_CONDITIONED_FIT = 1e-2  # Residual that bad conditioning leaves at most. By hand.
 # Of two layers that explain a side each, the floors that each leaves of the other side. By hand.
 OTHER_LAYER_FLOORS = 1e3
 # Of how sure that is, where only the recorded classes say it. By hand.

@@ -171,7 +171,7 @@ def test_an_explanation_answers_four_questions_in_order(cmp):
     assert [line for line in lines if line in headings] == headings
     assert all(len(line) <= 100 for line in lines)
     assert "(activation_changed, " in text
-    assert "left tanh; right relu" in text
+    assert "left tanh, right relu" in text
     page = cmp.explain()._repr_html_()
     assert all(word in visible(page) for word in headings)
     assert visible(page).count("What to do") == 1

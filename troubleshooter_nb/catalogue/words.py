@@ -36,6 +36,6 @@ ENGLISH_FACTS: dict[str, str] = {
 }
 # Facts that only code compares, or that the proof says in a sentence.
 NOT_LISTED = frozenset((
-    "setting", "layer", "kind", "text", "what", "forms", "needs", "recipes", "formula",
+    "setting", "layer", "kind", "text", "what", "needs", "recipes", "formula",
     "left_settings", "right_settings", "names",
 ))

@@ -63,8 +63,8 @@ def test_where_several_eps_are_so_far_apart_the_difference_is_said():
     found = found_of(x, norm(x, 2e-5, spread=1e-3), norm(x, 1e-5, spread=1e-3))
     evidence = found.suspicion.evidence
     assert found.suspicion.cause == "bn_eps"
-    assert told(evidence["left"], "en") == "larger by 1e-05"
-    assert told(evidence["right"], "en") == "smaller by 1e-05"
+    assert told(evidence["left"], "en") == "larger by 1.0e-5"
+    assert told(evidence["right"], "en") == "smaller by 1.0e-5"
 
 
 @pytest.mark.parametrize(

@@ -271,7 +271,8 @@ def evidence_of(best: tuple[Fit, Fit], setting: str, layer: str) -> dict[str, An
         "setting": setting,
         "layer": layer,
         **{side: plain(fit.settings.get(setting)) for side, fit in sides.items()},
-        **{f"{side}_residual": fit.residual for side, fit in sides.items()},
+        "left_residual": best[0].residual,
+        "right_residual": best[1].residual,
         **{f"{side}_settings": plain(fit.settings) for side, fit in sides.items()},
     }
 

@@ -249,9 +249,10 @@ def _compared(
         # Arithmetic that is badly conditioned leaves both sides equally far from the formula; one
         # that leaves as much as the sides are apart says nothing of what keeps them apart.
         if all(explained) or own <= thresholds.BADLY_CONDITIONED * max(min(units), 1.0):
-            apart = call.outputs[0].rel_l2 / thresholds.CLEARLY_WORSE
             limit = thresholds.UNRELATED_FIT
-            limit = limit if all(explained) or not apart < limit else apart
+            if not all(explained):
+                apart = call.outputs[0].rel_l2 / thresholds.CLEARLY_WORSE
+                limit = min(limit, max(apart, thresholds.BADLY_CONDITIONED_FIT))
             related = max(f.residual for f in best) < limit
             return Recomputation("same" if related else "unknown", None, units, said)
     if (

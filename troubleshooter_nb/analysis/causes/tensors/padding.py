@@ -35,5 +35,6 @@ def detect_padding_row(sides: Sides) -> list[Suspicion]:
     row, is_left = found[0]
     said = [Message("evidence.row_of_zeros"), Message("evidence.row_kept")]
     sides_said = dict(zip(("left", "right"), said if is_left else said[::-1], strict=True))
-    evidence = {"row": row, **sides_said, "rows": shape[0]}
+    side = "left" if is_left else "right"
+    evidence = {"row": row, "side": side, **sides_said, "rows": shape[0]}
     return [sides.suspicion("padding_idx_row", rest.value, evidence)]
