@@ -173,6 +173,7 @@ NOT_GIVEN = [
     ("loss_mask", VALID.astype(np.int64)),
     ("mask", np.random.default_rng(0).random((BATCH, LENGTH)) < 0.5),  # what is to be predicted
     ("flags", VALID),
+    ("mask", (VALID & (np.arange(LENGTH) < 9)).astype(np.int64)),  # either may be padding
     ("padding_mask", np.ones((BATCH, LENGTH), bool)),
 ]
 
