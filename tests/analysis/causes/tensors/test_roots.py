@@ -486,8 +486,9 @@ def test_a_merged_adapter_says_its_rank_and_beside_its_factors_its_scale(
     ]
     strange = tensor(None, weights(np.random.default_rng(9), rank, 160), "h.1.q_proj.lora_A.weight")
     found = only(detect_root(pair, [strange, *factors]), "low_rank_difference")
-    assert found.evidence["side"] == ("left" if on_left else "right")
-    assert str(found.evidence["factor"]) == f"{times:g} = {times * rank:g}/{rank}"
+    said = str(found.evidence["adapter"])
+    assert f"{times * rank:g}/{rank} = {times:g} times" in said
+    assert said.endswith("on the left" if on_left else "on the right")
     assert found.share == 1.0
 
 
