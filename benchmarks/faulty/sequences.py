@@ -244,12 +244,12 @@ def position_offset(left: Side, rng: np.random.Generator, small: bool) -> Truth:
     return Truth({path}, {"position_offset"})
 
 
-@fault("position_offset", TEXT, "loading")
+@fault("ids_shifted", TEXT, "loading")
 def ids_wrapped(left: Side, rng: np.random.Generator, small: bool) -> Truth:
     vocab = len(left.module("tok").weight)  # type: ignore[arg-type]
     for number, (inputs, target) in enumerate(left.batches):
         left.batches[number] = (((inputs[0] + 1) % vocab, *inputs[1:]), target)
-    return Truth({"tok"}, {"position_offset"})
+    return Truth({"tok"}, {"ids_shifted"})
 
 
 @fault("residual_order", ("gpt", "resnet", "llama"))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import troubleshooter_nb as tnb
+from troubleshooter_nb import thresholds
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
@@ -173,6 +174,7 @@ NOT_GIVEN = [
     ("loss_mask", VALID.astype(np.int64)),
     ("mask", np.random.default_rng(0).random((BATCH, LENGTH)) < 0.5),  # what is to be predicted
     ("flags", VALID),
+    ("mask", (VALID & (np.arange(LENGTH) < 9)).astype(np.int64)),  # either may be padding
     ("padding_mask", np.ones((BATCH, LENGTH), bool)),
 ]
 
@@ -196,6 +198,24 @@ def test_masks_as_they_are_given(name, mask):
     some = ~VALID
     some[0, 3] = True
     found = tnb.compare(by_hand(name, mask, some), by_hand(name, mask), progress=False)
+    assert not found.passed
+
+
+def test_values_too_large_to_be_read_whole_are_excused_as_well(monkeypatch):
+    monkeypatch.setattr(thresholds, "LARGEST_READ", 64)
+    monkeypatch.setattr(thresholds, "LARGE_BLOCK", 96)
+    name, mask = GIVEN[0]
+    found = tnb.compare(by_hand(name, mask, ~VALID), by_hand(name, mask), progress=False)
+    assert found.passed
+    some = ~VALID
+    some[0, 3] = True
+    assert not tnb.compare(by_hand(name, mask, some), by_hand(name, mask), progress=False).passed
+
+
+def test_where_the_budget_ends_nothing_is_excused_unread():
+    name, mask = GIVEN[0]
+    left, right = by_hand(name, mask, ~VALID), by_hand(name, mask)
+    found = tnb.compare(left, right, budget=0.0, progress=False)
     assert not found.passed
 
 

@@ -142,6 +142,8 @@ def padded_rows(flow: Flow, origins: Origins, operators: Operators) -> PaddedRow
         except BudgetSpentError:
             unread = [one for one in rows[number:] if any(p.axes(flow.shape(one)) for p in known)]
             errors |= dict.fromkeys(unread if excused else (), math.nan)
+            if operators.budget is not None:
+                operators.budget.leave_out("elements", len(unread))
             break
         except ReadError:
             continue
@@ -220,7 +222,7 @@ def _masks(flow: Flow, operators: Operators) -> dict[StepRank, tuple[Padding, ..
         alike: dict[tuple[int, ...], list[Padding]] = defaultdict(list)
         for one in known:
             alike[one.padded.shape].append(one)
-        # What one mask shows is none.
+        # What one of them shows is no padding.
         both = [
             Padding(np.logical_and.reduce([one.padded for one in some]), some[0].name)
             for some in alike.values()
@@ -235,9 +237,8 @@ def _candidates(flow: Flow) -> Iterator[tuple[int, _Reading]]:
     roots = set(flow.roots)
     names = ("right_dtype", "right_min", "right_max", "right_inf_count", "right_nan_count")
     cells = flow.result.lists(*names)
-    for row in np.flatnonzero(
-        flow.result["identical"] & ~flow.is_value & ~flow.is_backward
-    ).tolist():
+    is_asked = flow.result["identical"] & ~flow.is_value & ~flow.is_backward
+    for row in np.flatnonzero(is_asked).tolist():
         dtype, low, high, inf, nan = (cells[name][row] for name in names)
         if row in roots or not 0 < math.prod(flow.shape(row)) <= thresholds.LARGEST_MASK:
             continue
@@ -245,14 +246,9 @@ def _candidates(flow: Flow) -> Iterator[tuple[int, _Reading]]:
         if is_integer_name(str(dtype)) and len(flow.shape(row)) == 1:
             if is_length(name) and low >= 1:
                 yield row, _behind_lengths
-        elif (
-            (is_mask(name) or _is_of_attention(flow, row))
-            and low >= 0
-            and high <= 1
-            and inf <= 0
-            and nan <= 0
-        ):
-            yield row, _hidden_by_name
+        elif is_mask(name) or _is_of_attention(flow, row):
+            are_flags = 0 <= low <= high <= 1 and inf <= 0 and nan <= 0
+            yield row, _hidden_by_name if are_flags else _hidden_by_sum
         elif high == 0 and (low <= thresholds.MASKED_SCORE or inf > 0) and nan <= 0:
             # No other value is zero or a number so far below it.
             yield row, _hidden_by_sum
@@ -279,7 +275,7 @@ def _name(flow: Flow, row: int) -> str:
 def _hidden_by_sum(flow: Flow, row: int, mask: np.ndarray) -> np.ndarray | None:
     """Tokens whose scores are lowered beyond use."""
     hides = mask <= thresholds.MASKED_SCORE
-    return _of_keys(hides) if bool((hides | (mask == 0)).all()) else None
+    return _of_keys(hides) if hides.any() and bool((hides | (mask == 0)).all()) else None
 
 
 def _hidden_by_name(flow: Flow, row: int, mask: np.ndarray) -> np.ndarray | None:
@@ -292,10 +288,11 @@ def _hidden_by_name(flow: Flow, row: int, mask: np.ndarray) -> np.ndarray | None
     if ones is None or not np.isin(mask, (0, 1)).all() or not _ends_rows(ones):
         return None
     full, empty = bool(ones.all(1).any()), bool((~ones.any(1)).any())
-    is_padding = is_padding_mask(_name(flow, row)) or _is_filled(flow, row)
+    name = _name(flow, row)
+    is_padding = is_padding_mask(name) or _is_filled(flow, row)
     if full == empty:  # frameworks do not agree on what true says of a bool
-        is_clear = not full and (is_padding or mask.dtype.kind != "b")
-        return (ones if is_padding else ~ones) if is_clear else None
+        is_clear = is_padding or (is_attention(name) and mask.dtype.kind != "b")
+        return (ones if is_padding else ~ones) if is_clear and not full else None
     if is_padding and full:
         return None
     return ones if empty else ~ones

@@ -16,10 +16,8 @@ CAUSES: dict[str, Cause] = {
             "修正名称映射：层号按数值排序（2 在 10 之前），并检查同时匹配两个名称的规则。")),
     "low_rank_difference": Cause(
         ("The weights differ by a matrix of low rank", "权重相差一个低秩矩阵"),
-        proof=leaves("Left less right has rank {rank} of {most}; of an adapter (LoRA), merged on "
-            "the {side} side, with the factor {factor}",
-            "左侧减右侧的秩为 {rank}（最大 {most}）；适配器（LoRA）已合并到{side} 侧，"
-            "系数为 {factor}"),
+        proof=leaves("Left less right has rank {rank} of {most}, {adapter}",
+            "左侧减右侧的秩为 {rank}（最大 {most}），{adapter}"),
         repair=("Merge the adapter into the weights on both sides or on neither, with the same "
             "alpha / r. Without one, a few steps of training on few tokens leave such a "
             "difference.",

@@ -27,6 +27,13 @@ CAUSES: dict[str, Cause] = {
             "count from the same number.",
             "两侧都由注意力掩码推导 position ids（左填充），并从同一个数开始计数。"),
         words={"per sample": "逐样本"}),
+    "ids_shifted": Cause(("Ids or labels are shifted", "token 编号或标签被移位"),
+        proof=leaves("The whole numbers are one another's: the shift is {left} on the left and "
+            "{right} on the right", "两侧的整数只差一个移位"),
+        repair=("Feed both sides from one tokenizer, with the same special tokens; of labels look "
+            "for a loss that shifts them itself, so that they are shifted twice or not at all.",
+            "两侧使用同一分词器与相同的特殊 token；若为标签，检查损失函数是否自行移位，"
+            "以免移位两次或未移位。")),
     "position_low_precision": Cause(
         ("Rotary positions or frequencies were rounded", "位置或频率用了低精度"),
         proof=leaves("The angles were computed in {left} on the left and in {right} on the right",

@@ -41,7 +41,10 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "larger_by": ("larger by {value}", "大 {value}"),
     "smaller_by": ("smaller by {value}", "小 {value}"),
     # Values of a tensor.
-    "alpha_over_rank": ("{times:.6g} = {alpha:.6g}/{rank}", "{times:.6g} = {alpha:.6g}/{rank}"),
+    "adapter_unseen": ("as an adapter (LoRA) has whose factors are not beside the weight", "与适配器（LoRA）相同，但权重旁没有其因子"),
+    "adapter_on_left": ("{factor} times the adapter (LoRA) beside it, merged on the left", "为其旁适配器（LoRA）的 {factor} 倍，已合并到左侧"),
+    "adapter_on_right": ("{factor} times the adapter (LoRA) beside it, merged on the right", "为其旁适配器（LoRA）的 {factor} 倍，已合并到右侧"),
+    "alpha_over_rank": ("{alpha:.6g}/{rank} = {times:.6g}", "{alpha:.6g}/{rank} = {times:.6g}"),
     "larger_modulo": ("{shift:+.6g} modulo {modulus:.6g}", "{shift:+.6g}，模 {modulus:.6g}"),
     "rolled": ("{lag:+} along axis {axis}, with a wrap", "沿第 {axis} 轴 {lag:+}，首尾相接"),
     "moved": ("{lag:+} along axis {axis}", "沿第 {axis} 轴 {lag:+}"),

@@ -472,12 +472,10 @@ def test_another_padding_value_and_the_batch_of_another_call():
 def test_ids_that_are_shifted_with_a_wrap_and_without(shift):
     right = np.random.default_rng(0).integers(0, 50, (4, 24))
     right[0, 0], right[1, 1] = 0, 49
-    found = only(detect_root(data((right + shift) % 50, right)), "position_offset")
+    found = only(detect_root(data((right + shift) % 50, right)), "ids_shifted")
     assert found.evidence["offset"] == shift
     assert "modulo 50" in found.evidence["left"]
-    assert only(detect_root(data(right + shift, right)), "position_offset").evidence["left"] == (
-        shift
-    )
+    assert only(detect_root(data(right + shift, right)), "ids_shifted").evidence["left"] == (shift)
 
 
 @pytest.mark.parametrize("axis", [0, 1])
@@ -486,13 +484,13 @@ def test_labels_that_are_rolled(axis, lag, manner):
     right = np.random.default_rng(0).integers(0, 50, (12, 24))
     (found,) = detect_root(data(np.roll(right, lag, axis), right))
     # Along the first axis they are samples in another order.
-    assert found.cause == ("position_offset" if axis else "data_order")
+    assert found.cause == ("ids_shifted" if axis else "data_order")
     if axis:
         assert found.evidence["offset"] == lag
         assert ("with a wrap" in found.evidence["left"]) == (manner == "whole")
     filled = np.full_like(right, -100)
     filled[:, :-1] = right[:, 1:]
-    moved = only(detect_root(data(filled, right)), "position_offset")
+    moved = only(detect_root(data(filled, right)), "ids_shifted")
     assert (moved.evidence["offset"], moved.evidence["axis"]) == (-1, 1)
 
 
@@ -507,7 +505,7 @@ def test_other_ids_are_not_shifted():
         (np.roll(mask, 1, 1), mask),
         (1 - mask, mask),
     ):
-        assert not any(one.cause == "position_offset" for one in detect_root(data(left, reference)))
+        assert not any(one.cause == "ids_shifted" for one in detect_root(data(left, reference)))
 
 
 def adapted(rank, times, dtype=np.float32, shape=(96, 160), seed=0):
@@ -538,8 +536,9 @@ def test_a_merged_adapter_says_its_rank_and_beside_its_factors_its_scale(
     ]
     strange = tensor(None, weights(np.random.default_rng(9), rank, 160), "h.1.q_proj.lora_A.weight")
     found = only(detect_root(pair, [strange, *factors]), "low_rank_difference")
-    assert found.evidence["side"] == ("left" if on_left else "right")
-    assert str(found.evidence["factor"]) == f"{times:g} = {times * rank:g}/{rank}"
+    said = str(found.evidence["adapter"])
+    assert f"{times * rank:g}/{rank} = {times:g} times" in said
+    assert said.endswith("on the left" if on_left else "on the right")
     assert found.share == 1.0
 
 

@@ -16,7 +16,7 @@ from troubleshooter_nb.thresholds import FEWEST_WHOLE
 
 
 def detect_shifted_ids(sides: Sides) -> list[Suspicion]:
-    """position_offset: every id larger by one number, with a wrap or without; or ids moved along.
+    """ids_shifted: every id larger by one number, with a wrap or without; or ids moved along.
 
     Masks and flags are alike by chance: they have too few values.
     """
@@ -46,7 +46,7 @@ def _larger_by_one_number(sides: Sides) -> list[Suspicion]:
     if modulus:
         said = Message("evidence.larger_modulo", shift=shift, modulus=modulus)
     evidence = {"offset": shift, "kind": "constant", "left": said, "right": 0}
-    return [sides.suspicion("position_offset", 0.0, evidence, fitted=len(steps))]
+    return [sides.suspicion("ids_shifted", 0.0, evidence, fitted=len(steps))]
 
 
 def _moved_along(sides: Sides) -> list[Suspicion]:
@@ -62,4 +62,4 @@ def _moved_along(sides: Sides) -> list[Suspicion]:
     evidence = {"offset": -lag, "axis": axis, "left": said, "right": 0}
     size = sides.shapes[0][axis]
     share = 0 if is_rolled else sides.size // size * abs(lag)
-    return [sides.suspicion("position_offset", 0.0, evidence, fitted=share)]
+    return [sides.suspicion("ids_shifted", 0.0, evidence, fitted=share)]

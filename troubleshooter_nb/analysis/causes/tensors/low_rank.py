@@ -21,7 +21,7 @@ from troubleshooter_nb.metrics.signatures import values_of
 from troubleshooter_nb.naming.roles import adapter_stem
 from troubleshooter_nb.ranges import read_rows
 
-_SIDES = ("left", "right")
+_ADAPTER_ON = ("evidence.adapter_on_left", "evidence.adapter_on_right")
 
 
 class _Difference(NamedTuple):
@@ -68,7 +68,11 @@ def detect_low_rank(sides: Sides, others: Sequence[TensorPair]) -> list[Suspicio
     fitted = found.rank * (shape[0] + columns - found.rank) if made is None else 1
     if not sides.holds(residual, fitted=fitted):
         return []
-    evidence = {"rank": found.rank, "most": min(shape[0], columns), **(made or {})}
+    evidence = {
+        "rank": found.rank,
+        "most": min(shape[0], columns),
+        **(made or {"adapter": Message("evidence.adapter_unseen")}),
+    }
     said = sides.suspicion("low_rank_difference", residual, evidence, fitted=fitted)
     return [said if made else replace(said, share=thresholds.ADAPTER_UNSEEN)]
 
@@ -139,8 +143,9 @@ def _made_by(
         alpha = abs(times) * count
         near = max(thresholds.SAME_NUMBER, 4.0 * tensor.floor)
         alpha = round(alpha) if abs(round(alpha) - alpha) <= near * alpha else alpha
-        said = Message("evidence.alpha_over_rank", times=alpha / count, alpha=alpha, rank=count)
-        return {"side": _SIDES[times < 0], "factor": said, "other": first.name}
+        factor = Message("evidence.alpha_over_rank", times=alpha / count, alpha=alpha, rank=count)
+        said = Message(_ADAPTER_ON[times < 0], factor=factor)
+        return {"adapter": said, "other": first.name}
     return None
 
 
