@@ -304,6 +304,10 @@ RULE_HOPELESS = 0.3
 AS_GOOD_UNFITTED = 3.0
 # How much of the rounding a swapped setting has to add, squared: a fifth in amplitude. Derived.
 SWAPPED_MARGIN = 0.05
+# Least limit of a clipping that is looked for, of the largest norm or value; golden sections by
+# which the limit is known as well as the rounding of stored updates lets it be. By hand.
+LEAST_CLIPPED, CLIP_ROUNDS = 1e-4, 36
+USUAL_CLOSE = 1e-4  # How close a fitted number is to a round one that it is. By hand.
 SAME_RATE = 3e-4  # Learning rates closer than this are one. By hand.
 SMALLEST_LOSS_SCALE = 2.0**8  # Scales of a loss in use are 2^8 and more. Convention.
 FEWEST_GRADIENTS = 2  # Smallest number of tensors that make "all of them" a statement. By hand.
@@ -534,8 +538,8 @@ RECURRENT_STEPS, RECURRENT_ITEMS, RECURRENT_MOST_STEPS = 48, 4, 2048
 TRAINED_ELEMENTS, TRAINED_TENSORS = 100_000, 64
 TRAINED_FITTED = 8_000  # Elements of all tensors together, to fit an optimizer's rule.
 TRAINED_PIECES = 16  # Pieces of a tensor that they are read in.
-# By how much the cosine of updates with the gradients of their own step must be above that with
-# those before: of repeated batches both are nearly the same.
+# Least cosine of updates with what is new in the gradients of their own step, for these to have
+# made them: of repeated batches hardly anything is new.
 GRADIENT_LED = 0.05
 RULE_COUNTED = 20_000  # Values that count when forms of a rule are told apart.
 # Pieces of a tensor, and values of each, by which a row of a weight map is looked at.

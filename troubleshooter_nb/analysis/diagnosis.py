@@ -915,7 +915,7 @@ def _shared(suspicions: Sequence[Suspicion]) -> list[Suspicion]:
     """
     most = max((s.rival for s in suspicions if math.isfinite(s.rival)), default=0.0)
     return [
-        replace(s, share=min(s.rival / most, 1.0))
+        replace(s, share=s.share * min(s.rival / most, 1.0))
         if most > 0 and catalogue.of(s.cause).is_part_of
         else s
         for s in suspicions

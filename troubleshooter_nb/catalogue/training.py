@@ -12,7 +12,7 @@ _TIMES = (
 # Settings of an optimizer: updates that were copied are not its own.
 _BY_THE_OPTIMIZER = (
     "weight_decay_coupling", "weight_decay_selection", "adam_epsilon_place", "momentum_convention",
-    "schedule_off_by_one", "learning_rate", "optimizer_start_state",
+    "schedule_off_by_one", "learning_rate", "optimizer_start_state", "optimizer_state_lost",
 )
 WORDS: dict[str, str] = {
     "recorded": "已记录", "not recorded": "未记录", "no bias correction": "无偏差修正",
@@ -85,7 +85,8 @@ CAUSES: dict[str, Cause] = {
         repair=("Clip on both sides with the same limit, by the norm of all gradients together, or "
             "record the gradients before clipping on both.",
             "两侧以相同上限、按全部梯度的总范数裁剪，或都在裁剪前记录梯度。"),
-        words={"global": "全局", "each": "逐个"}),
+        is_part_of="update",
+        words={"global": "全局", "each": "逐个", "value": "逐元素"}),
     "weight_decay_coupling": Cause(
         ("Weight decay is applied in different ways or amounts", "权重衰减的方式或大小不同"),
         proof=("With its own decay the rule of each side leaves a relative error of {residual:.1e} "
@@ -162,6 +163,17 @@ CAUSES: dict[str, Cause] = {
             "fades with the steps.", "两侧的平方平均应从相同的值开始；该差异会随步数减弱。"),
         is_part_of="update",
         words={"start": "初始值", "squares start at 1": "平方平均从 1 开始"}),
+    "optimizer_state_lost": Cause(
+        ("One side's optimizer lost its state on the way (resume)",
+         "一侧的优化器中途丢失了状态（续训）"),
+        proof=("Left: {left}. Right: {right}. With that each side's updates are explained to "
+            "{residual:.1e}, without it to {rival:.1e}.",
+            "左：{left}。右：{right}。考虑后各侧更新的误差为 {residual:.1e}，否则为 {rival:.1e}。"),
+        repair=("Save optimizer.state_dict() with the weights and load it before the first step "
+            "after a resume; make no new optimizer in between.",
+            "将 optimizer.state_dict() 与权重一并保存，并在续训的第一步之前加载；中途不要新建优化器。"),
+        is_part_of="update",
+        words={"restart": "状态重置"}),
     "ema_weights": Cause(
         ("One side holds averaged weights (EMA), the other the raw ones",
          "一侧是滑动平均权重（EMA），另一侧是原始权重"),

@@ -85,6 +85,9 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "count_of": ("a count of {count}: samples, tokens, accumulation steps or processes", "计数 {count}（样本、token、累积步数或进程）"),
     "counts_as": ("two counts as {first} to {second}", "两个计数之比 {first} : {second}"),
     "clipped_norm": ("clipping of the norm of all gradients to {limit:g}", "将全部梯度的总范数裁剪到 {limit:g}"),
+    "clipped_values": ("clipping of each value to ±{limit:g}", "将每个值裁剪到 ±{limit:g}"),
+    "clipped_throughout": ("the norm of all gradients clipped at every step (rate times limit {product})", "每一步都裁剪全部梯度的总范数（学习率与上限之积 {product}）"),
+    "unclipped": ("no clipping", "不裁剪"),
     "clipped_each": ("clipping of each gradient to a norm of {limit:.4g}", "将每个梯度的范数裁剪到 {limit:.4g}"),
     # Preflight: names, and how many there are of them.
     "some_names": ("{names}, … ({count})", "{names}……（共 {count} 项）"),

@@ -130,6 +130,11 @@ def history_of(operators: Operators, rank: int, computed: Sequence[int] = ()) ->
     steps = sorted({step for rows in values.values() for step in rows})
     is_after = _lead_to_values(operators, values, gradients, steps)
     led = steps[1:] if is_after else steps[:-1]
+    # What led to the first values of all is no update, and is remembered by those that follow.
+    complete = [rows for one in gradients for rows in one.values() if all(s in rows for s in led)]
+    has_led_to_first = is_after and bool(steps) and bool(complete)
+    if has_led_to_first and all(steps[0] in rows for rows in complete):
+        led = steps
     tracks = [
         _track(
             operators,
@@ -143,7 +148,27 @@ def history_of(operators: Operators, rank: int, computed: Sequence[int] = ()) ->
     ]
     tracks += _computed(operators, rank, computed)
     fresh = _is_fresh(operators, values, steps, is_after=is_after)
-    return History(tracks, tuple(steps), fresh=fresh, is_after=is_after)
+    norms = tuple(_norms(operators, rows, led, side) for side, rows in enumerate(gradients))
+    return History(tracks, tuple(steps), fresh, is_after, (norms[0], norms[1]))
+
+
+def _norms(
+    operators: Operators,
+    gradients: Mapping[tuple[str, str], Mapping[int, int]],
+    steps: Sequence[int],
+    side: int,
+) -> np.ndarray | None:
+    """Norm of all gradients of one side at each of the steps; None where one is not known."""
+    result, squares = operators.flow.result, np.zeros(len(steps))
+    key = f"{_SIDES[side]}_l2"
+    for rows in gradients.values():
+        for place, step in enumerate(steps):
+            if step in rows:
+                norm = float(result[key][rows[step]])
+                alone = {} if math.isfinite(norm) else _norm_alone(operators, rows[step])
+                squares[place] += alone.get(key, norm) ** 2
+    known = bool(squares.size) and bool(np.isfinite(squares).all() and (squares > 0).all())
+    return np.sqrt(squares) if known else None
 
 
 def _is_fresh(
@@ -174,10 +199,11 @@ def _lead_to_values(
     """Whether the gradients of a step led to the values of that step, and not away from them.
 
     A loop may save its weights before or after the step: where it leaves that open, the updates
-    tell, which go against the gradients that made them.
+    tell, which go against the gradients that made them. Momentum remembers those before as well,
+    but none can be made of gradients to come.
     """
     away = against = 0
-    dots, norms, sizes = np.zeros(2), np.zeros(2), 0.0
+    alike, elements = np.zeros(2), 0
     for name, rows in values.items():
         found = gradients[1].get(name)
         if not found or any(step not in rows for step in steps):
@@ -191,17 +217,24 @@ def _lead_to_values(
         for at in range(len(steps) - 1):
             if kept[at].size != kept[at + 1].size:
                 continue
-            update = kept[at] - kept[at + 1]
-            for place in (0, 1):
-                gradient = made[at + place]
-                if gradient.size == update.size and np.isfinite([*gradient, *update]).all():
-                    dots[place] += float(gradient @ update)
-                    norms[place] += float(gradient @ gradient)
-            sizes += float(update @ update)
-    if not (away and against and sizes > 0 and norms.all()):
+            update, size = kept[at] - kept[at + 1], kept[at].size
+            both = made[at : at + 2]
+            if any(one.size != size or not np.isfinite(one).all() for one in (*both, update)):
+                continue
+            alike += size * np.array([_own_share(update, *both), _own_share(update, *both[::-1])])
+            elements += size
+    if not (away and against and elements):
         return bool(against and not away)
-    alike = dots / np.sqrt(norms * sizes)
-    return bool(alike[1] > alike[0] + thresholds.GRADIENT_LED)
+    before, after = alike / elements
+    return bool(after > max(thresholds.GRADIENT_LED, before / 2))
+
+
+def _own_share(update: np.ndarray, gradient: np.ndarray, other: np.ndarray) -> float:
+    """Cosine of an update with what a gradient has that another one does not have."""
+    square = float(other @ other)
+    rest = gradient - (float(gradient @ other) / square * other if square > 0 else 0.0)
+    norms = float(np.linalg.norm(rest) * np.linalg.norm(update))
+    return float(rest @ update) / norms if norms > 0 else 0.0
 
 
 def _beginning(operators: Operators, row: int) -> np.ndarray:

@@ -35,6 +35,16 @@ class Name:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
+def usual_number(value: float, tolerance: float) -> float | None:
+    """One of the round numbers that people choose, where a positive value is that of them."""
+    decade = 10.0 ** math.floor(math.log10(value)) if value > 0 else 0.0
+    digits = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 8.0, 10.0)
+    for number in (digit * decade for digit in digits):
+        if number > 0 and abs(value - number) <= tolerance * number:
+            return float(f"{number:.6g}")
+    return None
+
+
 def names_of(factor: float, precision: float, context: Mapping[str, Any]) -> list[Name]:
     """Every likely name of a factor, the most specific first; never empty.
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Suspicion
-from troubleshooter_nb.analysis.causes.training.factors import Name, names_of
+from troubleshooter_nb.analysis.causes.training.factors import Name, names_of, usual_number
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.thresholds import (
     FEWEST_GRADIENTS,
@@ -197,17 +197,11 @@ def _limit(norm: float, precision: float, context: Mapping[str, Any]) -> float |
     # Both frameworks divide by norm + 1e-6, and sum the squares in float32.
     tolerance = max(4.0 * precision, 2e-5)
     given = context.get("clip")
-    known = [] if given is None else np.atleast_1d(np.asarray(given, float)).tolist()
-    digits = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 8.0)
-    decade = 10.0 ** math.floor(math.log10(norm)) if norm > 0 else 0.0
-    usual = [digit * decade * ten for ten in (1.0, 10.0) for digit in digits]
-    # In low precision a norm is near one of these numbers by accident too often.
-    if tolerance > 1e-3:
-        usual = []
-    for limit in [*known, *usual]:
+    for limit in [] if given is None else np.atleast_1d(np.asarray(given, float)).tolist():
         if limit > 0 and abs(norm - limit) <= tolerance * limit:
             return float(f"{limit:.6g}")
-    return None
+    # In low precision a norm is near one of these numbers by accident too often.
+    return usual_number(norm, tolerance) if tolerance <= 1e-3 else None
 
 
 def _clipped_each(gradients: Sequence[Ratio]) -> list[Suspicion]:

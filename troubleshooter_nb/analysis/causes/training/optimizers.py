@@ -10,7 +10,10 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Suspicion
+from troubleshooter_nb.analysis.causes.training.clipping import Clip, clips_between
+from troubleshooter_nb.analysis.causes.training.factors import usual_number
 from troubleshooter_nb.analysis.causes.training.fitting import (
+    at_other_rate,
     best_of,
     fit,
     fit_all,
@@ -31,6 +34,7 @@ from troubleshooter_nb.thresholds import (
     RULE_RECOGNISED,
     SAME_RATE,
     SWAPPED_MARGIN,
+    USUAL_CLOSE,
 )
 
 _MOST_RATES = 8  # named in the evidence
@@ -47,23 +51,44 @@ def detect_rules(sides: Sides) -> list[Suspicion]:
     """Suspicions from the update rules of left and right, each fitted to its own gradients."""
     left, right = (_without_idle_decay(best_of(fit_all(side), side), side) for side in sides)
     chosen = _one_choice_apart((left, right), sides)
-    if chosen is not None:
-        return [chosen]
-    rules = _same_form((left, right), sides)
-    good = all(
-        rule.residual < min(RULE_RECOGNISED, max(1e3 * side.floor, 1e-3))
-        for rule, side in zip(rules, sides, strict=True)
+    if chosen:
+        return chosen
+    before = left, right
+    (left, left_side, left_clips), (right, right_side, right_clips) = (
+        _clipped_throughout(rule, side, _least_norm(sides))
+        for rule, side in zip(before, sides, strict=True)
     )
+    sides = left_side, right_side
+    rules = _same_form((left, right), sides)
+    good = all(_is_good(rule, side) for rule, side in zip(rules, sides, strict=True))
     if not good or rules[0].family != rules[1].family:
         return []
     found = [*_constants(rules, sides), *_decays(rules, sides)]
-    found += _rates(rules, sides)
+    clips = left_clips, right_clips
+    rates = _rates(rules, sides) if left_clips == right_clips else []
+    if any(clips) and (rates or not all(clips)):
+        # Of norms that are all cut to one limit the rate is known times that limit.
+        rival = max(_at_one_rate(before[side]) for side in (0, 1) if clips[side])
+        mine = 0 if left_clips else 1
+        found.append(
+            _suspicion(
+                *("gradient_clipping", "global", rules, sides, (mine, rival)),
+                _of_throughout(clips, rules),
+            )
+        )
+        found[-1:] = [replace(one, share=0.5) for one in (found[-1], *rates)] if rates else found[-1:]
+    else:
+        found += rates
     # Of two signs of one cause that which is worth more: a missing correction also moves eps.
     strongest = {one.cause: one for one in sorted(found, key=lambda one: one.rival)}
     return [one for one in found if one is strongest[one.cause]]
 
 
-def _one_choice_apart(best: Rules, sides: Sides) -> Suspicion | None:
+def _is_good(rule: Rule, side: Material) -> bool:
+    return rule.residual < min(RULE_RECOGNISED, max(1e3 * side.floor, 1e-3))
+
+
+def _one_choice_apart(best: Rules, sides: Sides) -> list[Suspicion]:
     """What one side's rule becomes the other's by, where a single choice is all that it takes.
 
     Over few steps other rules, with numbers of their own, explain as much. This one is fitted to
@@ -71,22 +96,97 @@ def _one_choice_apart(best: Rules, sides: Sides) -> Suspicion | None:
     """
     found = []
     for mine, other in ((0, 1), (1, 0)):
+        if not _is_good(best[other], sides[other]):
+            continue
         # The other side's constants are known as well as rounding lets them.
-        most = AS_GOOD_UNFITTED * max(sides[mine].floor, best[mine].residual)
+        most = AS_GOOD_UNFITTED * max(sides[mine].floor, best[other].residual)
         alike = held_against(best[other], sides[mine]).residual
         if alike <= most:
-            return None
-        for cause, form, rule in switched(best[other]):
-            own = held_against(rule, sides[mine])
+            return []
+        tried = [
+            (cause, form, held_against(rule, sides[mine]), dict[str, Any]())
+            for cause, form, rule in switched(best[other])
+        ]
+        tried += [
+            ("gradient_clipping", clip.form, own, _of_clip(clip, mine))
+            for clip, own in clips_between(best[other], sides[mine])
+        ]
+        for one in tried:
+            own = one[2]
             if own.residual <= min(most, alike / AS_GOOD_UNFITTED):
-                found.append((own.residual / most, mine, alike, (cause, form, own)))
+                found.append((own.residual / most, mine, alike, one))
     if not found:
-        return None
-    units, mine, alike, (cause, form, own) = min(found, key=lambda one: one[0])
+        return []
+    units, mine, alike, (cause, form, own, facts) = min(found, key=lambda one: one[0])
     others = [one[0] for one in found if one[3][0] != cause]
     rival = min(alike, _apart(sides), *(own.residual * one / units for one in others))
     rules = (own, best[1]) if mine == 0 else (best[0], own)
-    return _suspicion(cause, form, rules, sides, (mine, rival))
+    chosen = _suspicion(cause, form, rules, sides, (mine, rival), facts)
+    if cause != "gradient_clipping":
+        return [chosen]
+    return _unless_a_rate(chosen, best, sides, mine)
+
+
+def _unless_a_rate(clip: Suspicion, best: Rules, sides: Sides, mine: int) -> list[Suspicion]:
+    """A clipping; or a rate that leaves as little, where the norms of the steps do not decide.
+
+    Then the round one of the two numbers does, or nobody can tell.
+    """
+    rate, factor = at_other_rate(best[1 - mine], sides[mine])
+    if rate.residual > AS_GOOD_UNFITTED * max(clip.residual, clip.floor):
+        return [replace(clip, rival=min(clip.rival, rate.residual))]
+    limit = usual_number(float(clip.evidence["limit"]), USUAL_CLOSE) is not None
+    ratio = usual_number(max(factor, 1 / factor) if factor > 0 else 0.0, USUAL_CLOSE) is not None
+    if limit and not ratio:
+        return [clip]
+    rates = _rates(best, sides)
+    return rates if ratio and not limit else [replace(one, share=0.5) for one in (clip, *rates)]
+
+
+def _least_norm(sides: Sides) -> float:
+    """The least norm of the gradients of a step, 0 where one is not known."""
+    return min(float(s.norms.min()) if s.norms is not None else 0.0 for s in sides)
+
+
+def _clipped_throughout(rule: Rule, side: Material, limit: float) -> tuple[Rule, Material, bool]:
+    """A side whose norms of gradients are cut to one limit at every step, with its rule then.
+
+    Then one rate is enough for all steps where otherwise each has its own, or no rule fits.
+    """
+    norms = side.norms
+    if norms is None or not limit > 0 or len(rule.rates) < 2:
+        return rule, side, False
+    varies = spread(np.array(rule.rates)) > SAME_RATE
+    if rule.residual <= AS_GOOD_UNFITTED * side.floor and not varies:
+        return rule, side, False
+    cut = Clip("global", limit).of(side)
+    own = _without_idle_decay(best_of(fit_all(cut), cut), cut)
+    is_simpler = varies and not is_worse(own.residual, rule.residual, side)
+    is_clipped = is_simpler or own.residual < rule.residual / AS_GOOD_UNFITTED
+    is_clipped &= _is_good(own, cut) and spread(np.array(own.rates)) < SAME_RATE
+    return (own, cut, True) if is_clipped else (rule, side, False)
+
+
+def _at_one_rate(rule: Rule) -> float:
+    """What a rule leaves over where it has one rate for all steps."""
+    return math.hypot(rule.residual, spread(np.array(rule.rates)))
+
+
+def _of_throughout(clips: tuple[bool, bool], rules: Rules) -> dict[str, Any]:
+    said = {}
+    for word, is_clipped, rule in zip(("left", "right"), clips, rules, strict=True):
+        rate = float(np.median(rule.rates))
+        said[word] = Message("evidence.unclipped")
+        if is_clipped:
+            said[word] = Message("evidence.clipped_throughout", product=f"{rate:.4g}")
+    return {**said, "clipped": "" if all(clips) else ("left" if clips[0] else "right")}
+
+
+def _of_clip(clip: Clip, mine: int) -> dict[str, Any]:
+    said = [Message("evidence.unclipped"), Message("evidence.unclipped")]
+    said[mine] = clip.text
+    sides = dict(zip(("left", "right"), said, strict=True))
+    return {**sides, "clipped": [*sides][mine], "limit": clip.limit}
 
 
 def _same_form(best: Rules, sides: Sides) -> Rules:
