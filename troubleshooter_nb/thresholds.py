@@ -307,7 +307,14 @@ SWAPPED_MARGIN = 0.05
 # Least limit of a clipping that is looked for, of the largest norm or value; golden sections by
 # which the limit is known as well as the rounding of stored updates lets it be. By hand.
 LEAST_CLIPPED, CLIP_ROUNDS = 1e-4, 36
+FEWEST_SATURATED = 3  # Gradients whose largest values are one bound. By hand.
+# Norms that are clipped to one limit, which a framework divides by norm + 1e-6; norms of steps and
+# ranks that are not; how close a mean of weights is to one. By hand.
+CLIPPED_SPREAD, NORMS_VARY, WEIGHTS_MEAN = 2e-5, 1e-3, 2e-5
+DECAY_LEFT = 10.0  # Roundings of gradients that a decay in them may leave. By hand.
+ROUNDINGS_MOVED = 2.0  # Roundings of a value that an update shows above. By hand.
 USUAL_CLOSE = 1e-4  # How close a fitted number is to a round one that it is. By hand.
+ONE_SETTING = 0.03  # How close two fitted settings of a cause are that are one. By hand.
 SAME_RATE = 3e-4  # Learning rates closer than this are one. By hand.
 SMALLEST_LOSS_SCALE = 2.0**8  # Scales of a loss in use are 2^8 and more. Convention.
 FEWEST_GRADIENTS = 2  # Smallest number of tensors that make "all of them" a statement. By hand.
@@ -534,8 +541,8 @@ ROTARY_POSITIONS, ROTARY_REST, ROTARY_HEADS = 2048, 4, 128
 ROTARY_COUNTED = 8  # Positions, and pairs, by which the first position is found.
 # Steps within which every way is tried, and items; the best of them goes on.
 RECURRENT_STEPS, RECURRENT_ITEMS, RECURRENT_MOST_STEPS = 48, 4, 2048
-# What is read of a training at most: of a tensor, and how many tensors.
-TRAINED_ELEMENTS, TRAINED_TENSORS = 100_000, 64
+# What is read of a training at most: of a tensor, how many tensors, and of all of them a step.
+TRAINED_ELEMENTS, TRAINED_TENSORS, TRAINED_TOGETHER = 100_000, 256, 6_400_000
 TRAINED_FITTED = 8_000  # Elements of all tensors together, to fit an optimizer's rule.
 TRAINED_PIECES = 16  # Pieces of a tensor that they are read in.
 # Least cosine of updates with what is new in the gradients of their own step, for these to have

@@ -39,6 +39,7 @@ from troubleshooter_nb.analysis.causes.gather_training import (
     context_of,
     gradient_ratios,
     history_of,
+    parameters_beside,
 )
 from troubleshooter_nb.analysis.causes.layers import FITTERS
 from troubleshooter_nb.analysis.causes.lone import lone_rows, lone_suspicion
@@ -54,7 +55,8 @@ from troubleshooter_nb.analysis.causes.tensors.detect import (
     observations,
 )
 from troubleshooter_nb.analysis.causes.tensors.neighbours import Peers
-from troubleshooter_nb.analysis.causes.training.gradients import detect_gradients
+from troubleshooter_nb.analysis.causes.training.decay import detect_decay
+from troubleshooter_nb.analysis.causes.training.together import detect_together
 from troubleshooter_nb.analysis.causes.training.updates import detect_updates
 from troubleshooter_nb.analysis.flow import Flow, Node
 from troubleshooter_nb.analysis.found_order import in_found_order
@@ -674,8 +676,13 @@ class _Inquiry:
             places = {self.flow.place(row) for row in backward}
             row, none = backward[0], dict[Any, Any]()
             found = self._put(row, gradient_ratios, self.operators, places, otherwise=none)
-            for ratios in found.values():
-                self._add(row, detect_gradients(ratios, context))
+            scaled = detect_together(found, context)
+            self._add(row, scaled)
+            if not scaled:
+                beside = self._put(
+                    *(row, parameters_beside, self.operators, self.flow.place(row)), otherwise=[]
+                )
+                self._add(row, detect_decay(beside))
         created, first_step = self.origins.created(), self.flow.first_step
         later = [row for row in created if steps[row] > first_step]
         if later and later[0] == created[0]:
@@ -854,7 +861,7 @@ class _Inquiry:
 
 
 def findings_of(suspicions: Sequence[Suspicion], first: int | None) -> tuple[Finding, ...]:
-    """Findings, the surest first; one for all places where the same cause acts.
+    """Findings, the surest first; one for all places where one cause acts with one setting.
 
     Parameters
     ----------
@@ -863,11 +870,17 @@ def findings_of(suspicions: Sequence[Suspicion], first: int | None) -> tuple[Fin
     first : int or None
         Number of the pair that created the first difference: what explains it comes first.
     """
-    merged: dict[str, list[tuple[float, Suspicion]]] = {}
+    merged: list[list[tuple[float, Suspicion]]] = []
     for suspicion in _with_rivals(suspicions):
-        merged.setdefault(suspicion.cause, []).append((confidence(suspicion), suspicion))
+        proof = confidence(suspicion), suspicion
+        alike = (one for one in merged if _is_same(one[0][1], suspicion))
+        if (group := next(alike, None)) is not None:
+            group.append(proof)
+        else:
+            merged.append([proof])
     found = []
-    for cause, proofs in merged.items():
+    for proofs in merged:
+        cause = proofs[0][1].cause
         _, best = max(proofs, key=lambda p: (p[1].pair == first, p[0]))
         # The same cause at several places was held against the values of all of them.
         places = {s.pair: s for _, s in proofs}
@@ -888,6 +901,24 @@ def findings_of(suspicions: Sequence[Suspicion], first: int | None) -> tuple[Fin
     # What explains the first difference comes before what may follow from it.
     found.sort(key=lambda f: (-f.confidence * (1.0 if f.pair == first else 0.8), f.pair, f.cause))
     return tuple(found[: thresholds.MOST_FINDINGS])
+
+
+def _is_same(one: Suspicion, other: Suspicion) -> bool:
+    """Whether two are of one cause with the same settings, as far as these are known."""
+    return one.cause == other.cause and all(
+        _is_alike(one.evidence.get(side), other.evidence.get(side)) for side in ("left", "right")
+    )
+
+
+def _is_alike(one: Any, other: Any) -> bool:
+    """Whether two settings are one: numbers as closely as they are fitted, words exactly."""
+    if all(isinstance(value, int | float) for value in (one, other)):
+        near = thresholds.ONE_SETTING * max(abs(one), abs(other))
+        return bool(one == other or abs(one - other) <= near or math.isnan(one) or math.isnan(other))
+    if isinstance(one, Message) and isinstance(other, Message):
+        # Gaps may be names of what is there.
+        return one.id == other.id
+    return not (isinstance(one, str) and isinstance(other, str)) or one == other
 
 
 def _says_something(value: Any) -> bool:

@@ -64,6 +64,17 @@ CAUSES: dict[str, Cause] = {
         repair=("Compare how the loss is reduced: mean against sum, over samples or tokens, "
             "divided by the accumulation steps or not.",
             "检查损失的归约方式：取均值还是求和、按样本还是按 token、是否除以梯度累积步数。")),
+    "loss_weights": Cause(
+        ("Parts of a batch are weighted by tokens on one side and alike on the other",
+         "一侧按 token 数对批次各部分加权，另一侧权重相同"),
+        proof=("The gradients of {parts} ranks or micro batches differ by a factor each, and these "
+            "are 1 in the mean. Left: {left}. Right: {right}. That leaves {residual:.1e} of "
+            "{before:.1e}.",
+            "{parts} 个 rank 或微批次的梯度各相差一个倍数，其均值为 1。左：{left}。右：{right}。"
+            "考虑后误差由 {before:.1e} 降至 {residual:.1e}。"),
+        repair=("Divide the sum of the losses by the number of tokens of all ranks and micro "
+            "batches on both sides, instead of averaging means over unequal parts.",
+            "两侧都以所有 rank 与微批次的 token 总数去除损失之和，而不是对不等长部分的均值再取平均。")),
     "world_size_scale": Cause(
         ("Gradients are summed over processes on one side and averaged on the other",
          "一侧的梯度在进程间求和，另一侧取平均"),

@@ -87,6 +87,11 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "clipped_norm": ("clipping of the norm of all gradients to {limit:g}", "将全部梯度的总范数裁剪到 {limit:g}"),
     "clipped_values": ("clipping of each value to ±{limit:g}", "将每个值裁剪到 ±{limit:g}"),
     "clipped_throughout": ("the norm of all gradients clipped at every step (rate times limit {product})", "每一步都裁剪全部梯度的总范数（学习率与上限之积 {product}）"),
+    "all_but": ("all but {part}", "除 {part} 外的全部"),
+    "clipped_by_rank": ("clipping of each rank's own norm to {limit:g}", "每个 rank 按自身的范数裁剪到 {limit:g}"),
+    "weights_of_tokens": ("each part weighted by what it holds ({weights} times the mean weight)", "各部分按其所含数量加权（为平均权重的 {weights} 倍）"),
+    "weights_alike": ("all parts of the batch weighted alike", "批次的各部分权重相同"),
+    "undecayed": ("no decay in the gradients", "梯度中无衰减"),
     "unclipped": ("no clipping", "不裁剪"),
     "clipped_each": ("clipping of each gradient to a norm of {limit:.4g}", "将每个梯度的范数裁剪到 {limit:.4g}"),
     # Preflight: names, and how many there are of them.

@@ -14,6 +14,7 @@ import numpy as np
 from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.causes.operands import Operators
 from troubleshooter_nb.analysis.causes.tensors.streams import streamed
+from troubleshooter_nb.analysis.causes.training.decay import Beside
 from troubleshooter_nb.analysis.causes.training.gradients import Ratio
 from troubleshooter_nb.analysis.causes.training.history import History, Track
 from troubleshooter_nb.analysis.flow import Flow
@@ -56,6 +57,9 @@ def gradient_ratios(
             name: float(flow.result[name][row]) for name in ("cosine", "left_l2", "right_l2")
         }
         figures |= _norm_alone(operators, row)
+        for side in _SIDES:
+            ends = [float(flow.result[f"{side}_{end}"][row]) for end in ("min", "max")]
+            figures[f"{side}_largest"] = max(-ends[0], ends[1])
         found[flow.place(row)].append(
             Ratio.of_figures(
                 pair=int(flow.result["order"][row]),
@@ -171,6 +175,25 @@ def _norms(
     return np.sqrt(squares) if known else None
 
 
+def parameters_beside(operators: Operators, place: StepRank) -> list[Beside]:
+    """Gradients of a step and rank with the values of their parameters, some elements of each."""
+    flow = operators.flow
+    values = {flow.module_of(row): row for row in flow.roots if flow.place(row) == place}
+    left, right = (
+        {name: rows[place[0]] for name, rows in found.items() if place[0] in rows}
+        for found in _gradients_of(flow, place[1], values)
+    )
+    found = []
+    both = [name for name in left if right.get(name) == left[name]]
+    for name in both[: thresholds.TRAINED_TENSORS]:
+        row, own = left[name], values[name]
+        arrays = [_beginning(operators, own), *(_beginning(operators, row, s) for s in (0, 1))]
+        if len({one.size for one in arrays}) == 1 and np.isfinite(np.concatenate(arrays)).all():
+            number, noise = int(flow.result["order"][row]), float(operators.origins.typical[row])
+            found.append(Beside(number, len(flow.shape(own)), *arrays, noise))
+    return found
+
+
 def _is_fresh(
     operators: Operators,
     values: Mapping[tuple[str, str], Mapping[int, int]],
@@ -237,9 +260,9 @@ def _own_share(update: np.ndarray, gradient: np.ndarray, other: np.ndarray) -> f
     return float(rest @ update) / norms if norms > 0 else 0.0
 
 
-def _beginning(operators: Operators, row: int) -> np.ndarray:
-    """Some values of the reference, float64; none where it has none."""
-    source = operators.sources(row)[1]
+def _beginning(operators: Operators, row: int, side: int = 1) -> np.ndarray:
+    """Some values of a side, by default the reference, float64; none where it has none."""
+    source = operators.sources(row)[side]
     if source is None:
         return np.zeros(0)
     count = min(math.prod(source.shape), thresholds.MAP_PIECE)

@@ -13,6 +13,7 @@ import numpy as np
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.thresholds import SMALLEST_LOSS_SCALE
 
+UNNAMED = "no number that is known"
 _LOSS_SCALE = Message("evidence_words.loss scale")
 
 # key of the context -> cause, what it is called; the more specific first.
@@ -78,7 +79,7 @@ def names_of(factor: float, precision: float, context: Mapping[str, Any]) -> lis
         near_fraction = abs(size / float(fraction) - 1) <= near < 1e-5
         first, second = fraction.numerator, fraction.denominator
         counts = Message("evidence.counts_as", first=first, second=second)
-        names.append(Name("loss_reduction", counts if near_fraction else "no number that is known"))
+        names.append(Name("loss_reduction", counts if near_fraction else UNNAMED))
     return names
 
 

@@ -11,8 +11,14 @@ import numpy as np
 
 from troubleshooter_nb.dump import ArraySource
 from troubleshooter_nb.metrics.floats import computable, unit_roundoff
-from troubleshooter_nb.thresholds import TRAINED_ELEMENTS, TRAINED_PIECES, TRAINED_TENSORS
+from troubleshooter_nb.thresholds import (
+    TRAINED_ELEMENTS,
+    TRAINED_PIECES,
+    TRAINED_TENSORS,
+    TRAINED_TOGETHER,
+)
 
+RUNNING = ("running_mean", "running_var")
 Sources = Sequence[ArraySource | None]
 
 
@@ -105,7 +111,9 @@ class Sampled:
 
 def sample(history: History, most_elements: int = TRAINED_ELEMENTS) -> list[Sampled]:
     """A bounded sample of a history; tensors that lack a step on one side are left out."""
-    read = (_read(track, most_elements) for track in _chosen(history))
+    chosen = _chosen(history)
+    most = min(most_elements, TRAINED_TOGETHER // max(len(chosen), 1))
+    read = (_read(track, most) for track in chosen)
     return [one for one in read if one is not None]
 
 
@@ -114,7 +122,7 @@ def _chosen(history: History) -> list[Track]:
 
     Tensors come in turns, weight, bias, mean, variance: every so many of all would leave out kinds.
     """
-    usable = [track for track in history.tracks if _complete(track)]
+    usable = [track for track in history.tracks if _is_asked(track) and _complete(track)]
     kinds: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for place, track in enumerate(usable):
         kinds[_kind(track)].append(place)
@@ -124,6 +132,11 @@ def _chosen(history: History) -> list[Track]:
         chosen += [places[at] for at in np.linspace(0, len(places) - 1, most).astype(int)]
         left -= most
     return [usable[place] for place in sorted(chosen)]
+
+
+def _is_asked(track: Track) -> bool:
+    """Whether any cause is looked for in it: of buffers, running statistics."""
+    return track.role != "buffer" or track.slot in RUNNING
 
 
 def _kind(track: Track) -> tuple[str, ...]:

@@ -69,6 +69,7 @@ def detect_rules(sides: Sides) -> list[Suspicion]:
     if any(clips) and (rates or not all(clips)):
         # Of norms that are all cut to one limit the rate is known times that limit.
         rival = max(_at_one_rate(before[side]) for side in (0, 1) if clips[side])
+        rival = max(rival, *(one.rival for one in rates), 0.0)
         mine = 0 if left_clips else 1
         found.append(
             _suspicion(

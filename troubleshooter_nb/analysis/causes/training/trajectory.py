@@ -278,12 +278,14 @@ def _frozen(samples: Sequence[Sampled]) -> list[Suspicion]:
     """A connected part that never moves on one side."""
     found = []
     moves = np.array([[bool(one.any()) for one in each.updates] for each in samples])
-    names = [one.track.name for one in samples]
+    shown = _shown_moves(samples)
+    # What moves by rounding alone may do so on one side: it is no part of what one asks about.
+    names = [one.track.name for one, (left, right) in zip(samples, shown, strict=True) if left or right]
     for side, word in enumerate(_SIDES):
-        still = ~moves[:, side] & moves[:, 1 - side]
+        still = ~moves[:, side] & shown[:, 1 - side]
         chosen = [one for one, is_it in zip(samples, still, strict=True) if is_it]
         part = connected_part([one.track.name for one in chosen], names)
-        if part is None or not moves[:, side].any():
+        if part is None or not shown[:, side].any():
             continue
         size = sum(one.values[0].shape[1] for one in chosen)
         if size < thresholds.FEWEST_TRAINED:
@@ -293,6 +295,21 @@ def _frozen(samples: Sequence[Sampled]) -> list[Suspicion]:
         pair = chosen[0].track.pair
         found.append(Suspicion("frozen_part", 1.0, 0.0, 1.0, 0.0, evidence, pair, size))
     return found
+
+
+def _shown_moves(samples: Sequence[Sampled]) -> np.ndarray:
+    """Whether each tensor moves by more than rounding does, on each side, shape (tensors, 2)."""
+    sizes = np.array([[float(np.sqrt(np.mean(u**2))) for u in one.updates] for one in samples])
+    stored = np.array(
+        [
+            [r * float(np.sqrt(np.mean(v**2))) for r, v in zip(one.roundoff, one.values, strict=True)]
+            for one in samples
+        ]
+    )
+    shown: np.ndarray = sizes > np.maximum(
+        thresholds.GRADIENT_RESIDUE * sizes.max(axis=0), thresholds.ROUNDINGS_MOVED * stored
+    )
+    return shown
 
 
 def _low_precision(samples: Sequence[Sampled]) -> list[Suspicion]:

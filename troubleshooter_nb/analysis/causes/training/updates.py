@@ -21,7 +21,7 @@ def detect_updates(history: History) -> list[Suspicion]:
     ----------
     history : History
         At least two values of each tensor; what lacks one on either side is left out. At most
-        `MOST_ELEMENTS` of a tensor and `MOST_TRACKS` tensors are read.
+        `TRAINED_ELEMENTS` of a tensor and `TRAINED_TENSORS` tensors are read.
 
     Returns
     -------
