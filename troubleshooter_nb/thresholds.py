@@ -283,6 +283,9 @@ SIGNS_TOWARDS_ZERO = 0.95  # Changes of sign that have to point at zero, of all.
 # Roundings an update has to be off the rate for its gradient to be known. By hand.
 ROUNDINGS_OFF_RATE = 30.0
 FEWEST_UPDATES = 32  # Updates that obey a rule. By hand.
+# Roundings of running statistics behind an update; share of a difference that may be left of it;
+# how close two weights of a batch are that are one. By hand.
+RUNNING_ROUNDINGS, RUNNING_EXPLAINED, SAME_MOMENTUM = 8.0, 1e-3, 1e-3
 FEWEST_RUNNING = 3  # Running statistics of which a rule is said. By hand.
 FEWEST_TRAINED = 8  # Elements whose steps are compared without gradients. By hand.
 FEWEST_WARM = 3  # Steps of a warming rate. By hand.

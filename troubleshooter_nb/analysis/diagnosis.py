@@ -49,6 +49,7 @@ from troubleshooter_nb.analysis.causes.searches.folding import (
     detect_folding,
     detect_folding_by_calls,
 )
+from troubleshooter_nb.analysis.causes.searches.running import Running, explain_running
 from troubleshooter_nb.analysis.causes.tensors.detect import (
     detect_root,
     detect_values,
@@ -56,6 +57,7 @@ from troubleshooter_nb.analysis.causes.tensors.detect import (
 )
 from troubleshooter_nb.analysis.causes.tensors.neighbours import Peers
 from troubleshooter_nb.analysis.causes.training.decay import detect_decay
+from troubleshooter_nb.analysis.causes.training.history import RUNNING
 from troubleshooter_nb.analysis.causes.training.together import detect_together
 from troubleshooter_nb.analysis.causes.training.updates import detect_updates
 from troubleshooter_nb.analysis.flow import Flow, Node
@@ -173,6 +175,7 @@ class _Inquiry:
     def ask(self) -> None:
         """Put all questions, the roots before what follows from them."""
         self._ask_folded()
+        self._ask_running()
         self._ask_roots()
         self._ask_calls(self._doubtful())
         if not self.origins.created() and self._fails():
@@ -275,6 +278,20 @@ class _Inquiry:
 
     def _fails(self) -> bool:
         return not self.comparison.passed
+
+    def _ask_running(self) -> None:
+        """Ask norms whose statistics differ whether these were recorded behind their update."""
+        is_created = self.origins.state == "created"
+        for node in self.flow.nodes:
+            rows = [row for row in node.parameters if self.flow.module_of(row)[1] in RUNNING]
+            if node.direction != "forward" or not node.inputs or not is_created[rows].any():
+                continue
+            found = self._put(
+                rows[0], explain_running, self.operators.call(node), otherwise=Running()
+            )
+            if found.outcome == "same":
+                self.origins.state[rows] = "carried"
+            self._add(rows[0], found.suspicions)
 
     def _ask_folded(self) -> None:
         """Look for weights that hold the norm which follows them on the other side."""
@@ -905,8 +922,14 @@ def findings_of(suspicions: Sequence[Suspicion], first: int | None) -> tuple[Fin
 
 def _is_same(one: Suspicion, other: Suspicion) -> bool:
     """Whether two are of one cause with the same settings, as far as these are known."""
-    return one.cause == other.cause and all(
-        _is_alike(one.evidence.get(side), other.evidence.get(side)) for side in ("left", "right")
+    # What is no setting of a layer says where the cause acts, and not otherwise how.
+    is_setting = "setting" in one.evidence and "setting" in other.evidence
+    return one.cause == other.cause and (
+        not is_setting
+        or all(
+            _is_alike(one.evidence.get(side), other.evidence.get(side))
+            for side in ("left", "right")
+        )
     )
 
 
@@ -914,7 +937,9 @@ def _is_alike(one: Any, other: Any) -> bool:
     """Whether two settings are one: numbers as closely as they are fitted, words exactly."""
     if all(isinstance(value, int | float) for value in (one, other)):
         near = thresholds.ONE_SETTING * max(abs(one), abs(other))
-        return bool(one == other or abs(one - other) <= near or math.isnan(one) or math.isnan(other))
+        return bool(
+            one == other or abs(one - other) <= near or math.isnan(one) or math.isnan(other)
+        )
     if isinstance(one, Message) and isinstance(other, Message):
         # Gaps may be names of what is there.
         return one.id == other.id

@@ -36,6 +36,15 @@ CAUSES: dict[str, Cause] = {
             "statistics in mindspore.nn: give one side 1 - momentum.",
             "torch 与 mint.nn 的 momentum 是新批次的权重，mindspore.nn 的是旧统计量的权重："
             "其中一侧应改为 1 - momentum。")),
+    "bn_start_state": Cause(
+        ("Running statistics start at another state (BatchNorm)", "滑动统计量的初始状态不同（BatchNorm）"),
+        proof=("Recorded behind the update. Left: {left}. Right: {right}. That leaves "
+            "{residual:.1e} of {before:.1e}.",
+            "在更新之后采集。左：{left}。右：{right}。考虑后误差由 {before:.1e} 降至 "
+            "{residual:.1e}。"),
+        repair=("Load running_mean and running_var with the weights on both sides, and record "
+            "buffers before the call.",
+            "两侧都随权重一起加载 running_mean 与 running_var，并在调用之前采集缓冲区。")),
     "bn_momentum_zero": Cause(
         ("Running statistics never move on one side", "一侧的滑动统计量从不更新"),
         proof=("{tensors} running statistics on the {side} side are bit for bit what they were at "
@@ -100,10 +109,10 @@ CAUSES: dict[str, Cause] = {
         words={"global": "全局", "each": "逐个", "value": "逐元素"}),
     "weight_decay_coupling": Cause(
         ("Weight decay is applied in different ways or amounts", "权重衰减的方式或大小不同"),
-        proof=("With its own decay the rule of each side leaves a relative error of {residual:.1e} "
-            "of the updates, with the other side's {rival:.1e}. Gradients: {gradients}.",
-            "各侧采用自身的衰减时，更新的相对误差为 {residual:.1e}；换成另一侧的则为 {rival:.1e}。"
-            "梯度：{gradients}。"),
+        proof=("Left: {left}. Right: {right}. With its own decay a relative error of "
+            "{residual:.1e} is left of each side, with the other's {rival:.1e}.",
+            "左：{left}。右：{right}。各侧采用自身的衰减时，剩余相对误差为 {residual:.1e}；"
+            "换成另一侧的则为 {rival:.1e}。"),
         repair=("Adam(weight_decay) adds the decay to the gradient, AdamW and AdamWeightDecay "
             "subtract it from the values: use the same kind and the same number on both sides.",
             "Adam(weight_decay) 将衰减加到梯度，AdamW 与 AdamWeightDecay 直接从权重中减去："
@@ -113,10 +122,11 @@ CAUSES: dict[str, Cause] = {
     "weight_decay_selection": Cause(
         ("Biases and norm weights are decayed on one side only",
          "仅一侧对偏置与归一化参数做权重衰减"),
-        proof=("Only the updates of one-dimensional parameters differ by a multiple of their "
-            "values: with it a relative error of {residual:.1e} is left, without it {rival:.1e}.",
-            "仅一维参数的更新相差其数值的某个倍数：考虑后相对误差为 {residual:.1e}，否则为 "
-            "{rival:.1e}。"),
+        proof=("Only one-dimensional parameters differ by a multiple of their values. Left: "
+            "{left}. Right: {right}. With it a relative error of {residual:.1e} is left, without "
+            "it {rival:.1e}.",
+            "仅一维参数相差其数值的某个倍数。左：{left}。右：{right}。考虑后相对误差为 "
+            "{residual:.1e}，否则为 {rival:.1e}。"),
         repair=("Use the same parameter groups on both sides.", "两侧使用相同的参数分组。"),
         is_part_of="update",
         words={"selection": "参数选择"}),
@@ -134,10 +144,10 @@ CAUSES: dict[str, Cause] = {
         words={"correction": "偏差修正"}),
     "momentum_convention": Cause(
         ("Momentum, dampening, Nesterov or betas differ", "动量、阻尼、Nesterov 或 betas 不同"),
-        proof=("Each side's updates follow its own momentum to {residual:.1e}; with the other "
-            "side's a relative error of {rival:.1e} is left. Gradients: {gradients}.",
-            "各侧的更新符合自身的动量，误差 {residual:.1e}；换成另一侧的则为 {rival:.1e}。梯度："
-            "{gradients}。"),
+        proof=("Left: {left}. Right: {right}. That leaves a relative error of {residual:.1e} of "
+            "each side's updates; with the other side's setting it is {rival:.1e}.",
+            "左：{left}。右：{right}。由此各侧更新的相对误差为 {residual:.1e}；"
+            "换成另一侧的设置则为 {rival:.1e}。"),
         repair=("Give both optimizers the same momentum, dampening, nesterov and betas; check "
             "which argument is the momentum, and what the default is.",
             "为两侧优化器设置相同的 momentum、dampening、nesterov 与 betas；"

@@ -48,8 +48,7 @@ def detect_decay(tensors: Sequence[Beside]) -> list[Suspicion]:
         if not members:
             continue
         apart, values = (
-            np.concatenate([getattr(t, name) for t in members])
-            for name in ("left", "values")
+            np.concatenate([getattr(t, name) for t in members]) for name in ("left", "values")
         )
         right = np.concatenate([t.right for t in members])
         apart = apart - right
@@ -81,7 +80,7 @@ def detect_decay(tensors: Sequence[Beside]) -> list[Suspicion]:
     said[side] = _said([abs(one) for one in decays], [bool(one) for one in parts])
     evidence: dict[str, Any] = {
         **dict(zip(_SIDES, said, strict=True)),
-        **{"form": "gradients", "side": _SIDES[side], "gradients": "recorded"},
+        **{"form": "gradients", "side": _SIDES[side]},
         **{"decay": [abs(one) for one in decays], "tensors": len(kept)},
     }
     return [

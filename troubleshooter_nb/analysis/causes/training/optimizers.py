@@ -38,10 +38,11 @@ from troubleshooter_nb.thresholds import (
 )
 
 _MOST_RATES = 8  # named in the evidence
-_SETTINGS = (
-    *("momentum", "dampening", "nesterov", "beta", "eps", "place", "correction", "start"),
-    "decoupled",
-)
+# What an optimizer of each family has, and with which of its settings a form of a cause is about.
+_SETTINGS = {
+    "sgd": ("momentum", "dampening", "nesterov", "decoupled"),
+    "adam": ("momentum", "beta", "eps", "place", "correction", "start", "decoupled"),
+}
 
 Sides = tuple[Material, Material]
 Rules = tuple[Rule, Rule]
@@ -77,7 +78,9 @@ def detect_rules(sides: Sides) -> list[Suspicion]:
                 _of_throughout(clips, rules),
             )
         )
-        found[-1:] = [replace(one, share=0.5) for one in (found[-1], *rates)] if rates else found[-1:]
+        found[-1:] = (
+            [replace(one, share=0.5) for one in (found[-1], *rates)] if rates else found[-1:]
+        )
     else:
         found += rates
     # Of two signs of one cause that which is worth more: a missing correction also moves eps.
@@ -382,8 +385,10 @@ def _suspicion(
 ) -> Suspicion:
     side, rival = tested
     evidence: dict[str, Any] = {"form": form, "family": rules[0].family, "gradients": "recorded"}
-    for word, rule in zip(("left", "right"), rules, strict=True):
-        evidence |= {f"{word}_{name}": getattr(rule, name) for name in _SETTINGS}
+    said = _about(form, rules)
+    for word, rule, text in zip(("left", "right"), rules, said, strict=True):
+        evidence[word] = text
+        evidence |= {f"{word}_{name}": getattr(rule, name) for name in _SETTINGS[rule.family]}
         evidence[f"{word}_rates"] = list(rule.rates[:16])
         evidence[f"{word}_rate"] = float(np.median(rule.rates))
         evidence[f"{word}_decay"] = list(rule.decay)
@@ -409,6 +414,34 @@ def _apart(sides: Sides) -> float:
     return math.sqrt(squares) / sides[1].norm
 
 
+def _about(form: str, rules: Rules) -> tuple[str, str]:
+    """What each rule says of that which a form of a cause is about, in words."""
+    said = [_settings_text(form, rule, rules) for rule in rules]
+    return said[0], said[1]
+
+
+def _settings_text(form: str, rule: Rule, rules: Rules) -> str:
+    words = list[str]()
+    if form == "restart":
+        step = Message("evidence.restarted", step=rule.restart)
+        words = [step if rule.restart else Message("evidence.remembered")]
+    elif form in ("coupling", "value", "selection"):
+        words = [_decay_text(rule)]
+    elif form == "betas":
+        words = [_betas_text(rule)]
+    elif form == "epsilon":
+        words = [Message(_EPS[rule.place], eps=rule.eps)]
+    elif form == "momentum":
+        for name in ("momentum", "dampening"):
+            if any(abs(getattr(one, name)) > _NO_SETTING for one in rules):
+                value = getattr(rule, name)
+                value = value if abs(value) > _NO_SETTING else 0.0
+                words.append(Message(f"evidence.{name}", **{name: value}))
+        words += ["Nesterov"] if rule.nesterov else []
+    return joined(words, by=",") if words else rule_text(rule)
+
+
+_NO_SETTING = 1e-4  # A fitted setting below is none.
 _EPS = {
     "outside": "evidence.eps_outside",
     "inside": "evidence.eps_inside",
@@ -427,22 +460,32 @@ def rule_text(rule: Rule) -> str:
     if rule.family == "sgd":
         if rule.momentum:
             words.append(Message("evidence.momentum", momentum=rule.momentum))
-        if abs(rule.dampening) > 1e-4:
+        if abs(rule.dampening) > _NO_SETTING:
             words.append(Message("evidence.dampening", dampening=rule.dampening))
         words += ["Nesterov"] if rule.nesterov else []
     else:
-        words.append(f"betas {number(rule.momentum)}, {number(rule.beta)}")
+        words.append(_betas_text(rule))
         words.append(Message(_EPS[rule.place], eps=rule.eps))
         words += [] if rule.correction else [Message("evidence_words.no bias correction")]
         words += [Message("evidence_words.squares start at 1")] if rule.start else []
     if any(rule.decay):
-        coupling = evidence_word("decoupled" if rule.decoupled else "in the gradient")
-        one, other = (number(value) for value in rule.decay)
-        decay = Message("evidence.decay_by_ndim", decay=other, other=one, coupling=coupling)
-        if one == other:
-            decay = Message("evidence.decay", decay=one, coupling=coupling)
-        words.append(decay)
+        words.append(_decay_text(rule))
     return joined(words, by=",")
+
+
+def _betas_text(rule: Rule) -> str:
+    return f"betas {rule.momentum:.4g}, {rule.beta:.4g}"
+
+
+def _decay_text(rule: Rule) -> Message:
+    """The decay with its coupling; one number where it is that of all parameters."""
+    one, other = (f"{value:.4g}" for value in rule.decay)
+    if not any(rule.decay):
+        return Message("evidence.no_decay")
+    coupling = evidence_word("decoupled" if rule.decoupled else "in the gradient")
+    if one == other:
+        return Message("evidence.decay", decay=one, coupling=coupling)
+    return Message("evidence.decay_by_ndim", decay=other, other=one, coupling=coupling)
 
 
 def _rates_text(rates: tuple[float, ...]) -> str:

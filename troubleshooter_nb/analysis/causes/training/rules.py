@@ -201,9 +201,7 @@ def solved(rule: Rule, material: Material, held: Collection[int] = ()) -> Rule:
     residual = math.sqrt(max(squares, 0.0) / total) if total > 0 else math.inf
     unseen = material.unseen
     rates = 0.0 - rates
-    return replace(
-        rule, rates=tuple(rates.tolist()), decay=kept, unseen=unseen, residual=residual
-    )
+    return replace(rule, rates=tuple(rates.tolist()), decay=kept, unseen=unseen, residual=residual)
 
 
 def _gram(

@@ -15,6 +15,7 @@ from troubleshooter_nb.analysis.causes.training.first_updates import detect_firs
 from troubleshooter_nb.analysis.causes.training.gradients import connected_part
 from troubleshooter_nb.analysis.causes.training.history import Sampled
 from troubleshooter_nb.analysis.causes.training.optimizers import compare_rates
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.float_formats import in_format
 
 _GRIDS = ("bfloat16", "float16", "float32")
@@ -112,9 +113,16 @@ def _decay(samples: Sequence[Sampled], floor: float) -> list[Suspicion]:
     cause = "weight_decay_selection" if selected else "weight_decay_coupling"
     if selected and "other" not in shares:
         cause = "weight_decay_coupling"
+    decays = [shares[name] for name in ("one_dimensional", "other") if name in shares]
+    said = [Message("evidence.undecayed_values")] * 2
+    side = int(max(decays, key=abs) < 0)
+    shown = ", ".join(f"{abs(one):.3g}" for one in dict.fromkeys(decays))
+    said[side] = Message("evidence.decays_more", decays=shown)
     evidence = _evidence(
         "selection" if cause == "weight_decay_selection" else "value",
         rate_times_decay=[shares.get("one_dimensional", 0.0), shares.get("other", 0.0)],
+        left=said[0],
+        right=said[1],
     )
     return [Suspicion(cause, before, residual, before, floor, evidence, independent=size - 2)]
 
@@ -158,7 +166,8 @@ def _momentum(updates: np.ndarray, floor: float) -> list[Suspicion]:
         residual, fresh = relative_norm(apart - both @ [more, share], right), 1.0 + more
     if residual > 10 * floor or rival < 3 * max(residual, floor):
         return []
-    evidence = _evidence("momentum", share=share, new_gradient=fresh)
+    said = Message("evidence.second_update", share=share, new=fresh)
+    evidence = _evidence("momentum", share=share, new_gradient=fresh, left=said, right="as it is")
     return [
         Suspicion(
             *("momentum_convention", before, residual, rival, floor),
@@ -280,7 +289,9 @@ def _frozen(samples: Sequence[Sampled]) -> list[Suspicion]:
     moves = np.array([[bool(one.any()) for one in each.updates] for each in samples])
     shown = _shown_moves(samples)
     # What moves by rounding alone may do so on one side: it is no part of what one asks about.
-    names = [one.track.name for one, (left, right) in zip(samples, shown, strict=True) if left or right]
+    names = [
+        one.track.name for one, (left, right) in zip(samples, shown, strict=True) if left or right
+    ]
     for side, word in enumerate(_SIDES):
         still = ~moves[:, side] & shown[:, 1 - side]
         chosen = [one for one, is_it in zip(samples, still, strict=True) if is_it]
@@ -302,7 +313,10 @@ def _shown_moves(samples: Sequence[Sampled]) -> np.ndarray:
     sizes = np.array([[float(np.sqrt(np.mean(u**2))) for u in one.updates] for one in samples])
     stored = np.array(
         [
-            [r * float(np.sqrt(np.mean(v**2))) for r, v in zip(one.roundoff, one.values, strict=True)]
+            [
+                r * float(np.sqrt(np.mean(v**2)))
+                for r, v in zip(one.roundoff, one.values, strict=True)
+            ]
             for one in samples
         ]
     )
