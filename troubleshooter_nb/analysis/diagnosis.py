@@ -56,7 +56,7 @@ from troubleshooter_nb.analysis.causes.tensors.detect import (
     observations,
 )
 from troubleshooter_nb.analysis.causes.tensors.neighbours import Peers
-from troubleshooter_nb.analysis.causes.training.decay import detect_decay
+from troubleshooter_nb.analysis.causes.training.decay import Beside, detect_decay
 from troubleshooter_nb.analysis.causes.training.history import RUNNING
 from troubleshooter_nb.analysis.causes.training.together import detect_together
 from troubleshooter_nb.analysis.causes.training.updates import detect_updates
@@ -696,9 +696,8 @@ class _Inquiry:
             scaled = detect_together(found, context)
             self._add(row, scaled)
             if not scaled:
-                beside = self._put(
-                    *(row, parameters_beside, self.operators, self.flow.place(row)), otherwise=[]
-                )
+                place, nothing = self.flow.place(row), list[Beside]()
+                beside = self._put(row, parameters_beside, self.operators, place, otherwise=nothing)
                 self._add(row, detect_decay(beside))
         created, first_step = self.origins.created(), self.flow.first_step
         later = [row for row in created if steps[row] > first_step]

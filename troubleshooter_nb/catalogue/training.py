@@ -37,7 +37,8 @@ CAUSES: dict[str, Cause] = {
             "torch 与 mint.nn 的 momentum 是新批次的权重，mindspore.nn 的是旧统计量的权重："
             "其中一侧应改为 1 - momentum。")),
     "bn_start_state": Cause(
-        ("Running statistics start at another state (BatchNorm)", "滑动统计量的初始状态不同（BatchNorm）"),
+        ("Running statistics start at another state (BatchNorm)",
+         "滑动统计量的初始状态不同（BatchNorm）"),
         proof=("Recorded behind the update. Left: {left}. Right: {right}. That leaves "
             "{residual:.1e} of {before:.1e}.",
             "在更新之后采集。左：{left}。右：{right}。考虑后误差由 {before:.1e} 降至 "
@@ -83,7 +84,8 @@ CAUSES: dict[str, Cause] = {
             "考虑后误差由 {before:.1e} 降至 {residual:.1e}。"),
         repair=("Divide the sum of the losses by the number of tokens of all ranks and micro "
             "batches on both sides, instead of averaging means over unequal parts.",
-            "两侧都以所有 rank 与微批次的 token 总数去除损失之和，而不是对不等长部分的均值再取平均。")),
+            "两侧都以所有 rank 与微批次的 token 总数去除损失之和，"
+            "而不是对不等长部分的均值再取平均。")),
     "world_size_scale": Cause(
         ("Gradients are summed over processes on one side and averaged on the other",
          "一侧的梯度在进程间求和，另一侧取平均"),
@@ -106,7 +108,7 @@ CAUSES: dict[str, Cause] = {
             "record the gradients before clipping on both.",
             "两侧以相同上限、按全部梯度的总范数裁剪，或都在裁剪前记录梯度。"),
         is_part_of="update",
-        words={"global": "全局", "each": "逐个", "value": "逐元素"}),
+        words={"global": "全局", "each": "逐个", "element": "逐元素", "rank": "各 rank"}),
     "weight_decay_coupling": Cause(
         ("Weight decay is applied in different ways or amounts", "权重衰减的方式或大小不同"),
         proof=("Left: {left}. Right: {right}. With its own decay a relative error of "
@@ -192,7 +194,8 @@ CAUSES: dict[str, Cause] = {
             "左：{left}。右：{right}。考虑后各侧更新的误差为 {residual:.1e}，否则为 {rival:.1e}。"),
         repair=("Save optimizer.state_dict() with the weights and load it before the first step "
             "after a resume; make no new optimizer in between.",
-            "将 optimizer.state_dict() 与权重一并保存，并在续训的第一步之前加载；中途不要新建优化器。"),
+            "将 optimizer.state_dict() 与权重一并保存，并在续训的第一步之前加载；"
+            "中途不要新建优化器。"),
         is_part_of="update",
         words={"restart": "状态重置"}),
     "ema_weights": Cause(

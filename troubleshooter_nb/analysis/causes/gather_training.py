@@ -187,10 +187,13 @@ def parameters_beside(operators: Operators, place: StepRank) -> list[Beside]:
     both = [name for name in left if right.get(name) == left[name]]
     for name in both[: thresholds.TRAINED_TENSORS]:
         row, own = left[name], values[name]
-        arrays = [_beginning(operators, own), *(_beginning(operators, row, s) for s in (0, 1))]
-        if len({one.size for one in arrays}) == 1 and np.isfinite(np.concatenate(arrays)).all():
+        kept = _beginning(operators, own)
+        left_made, right_made = (_beginning(operators, row, side) for side in (0, 1))
+        if not kept.size == left_made.size == right_made.size:
+            continue
+        if np.isfinite([kept, left_made, right_made]).all():
             number, noise = int(flow.result["order"][row]), float(operators.origins.typical[row])
-            found.append(Beside(number, len(flow.shape(own)), *arrays, noise))
+            found.append(Beside(number, len(flow.shape(own)), kept, left_made, right_made, noise))
     return found
 
 

@@ -21,7 +21,7 @@ class Clip:
 
     Attributes
     ----------
-    form : {"global", "value"}
+    form : {"global", "element"}
         The norm of all gradients of a step together, or each of their elements.
     limit : float
     """
@@ -40,7 +40,7 @@ class Clip:
         factors = np.ones(len(material.groups[0][0]))
         if self.form == "global" and material.norms is not None:
             factors = np.minimum(1.0, self.limit / material.norms)
-        bound = self.limit if self.form == "value" else math.inf
+        bound = self.limit if self.form == "element" else math.inf
         groups = tuple(
             (np.clip(gradients, -bound, bound) * factors[:, None], values, updates)
             for gradients, values, updates in material.groups
@@ -67,7 +67,7 @@ def clips_between(rule: Rule, material: Material) -> Iterator[tuple[Clip, Rule]]
 def _largest(material: Material) -> dict[str, float]:
     """Of each form the limit from which on it changes nothing."""
     largest = [np.abs(gradients).max(initial=0.0) for gradients, _, _ in material.groups]
-    found = {"value": float(max(largest))}
+    found = {"element": float(max(largest))}
     if material.norms is not None:
         found["global"] = float(material.norms.max())
     return {form: size for form, size in found.items() if size > 0}

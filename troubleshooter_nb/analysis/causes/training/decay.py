@@ -34,7 +34,7 @@ class Beside:
 
 
 def detect_decay(tensors: Sequence[Beside]) -> list[Suspicion]:
-    """Whether the gradients of a step differ by one multiple of the parameters, all or but flat ones.
+    """Whether the gradients of a step differ by a multiple of the parameters, all or some of them.
 
     Returns
     -------
@@ -76,7 +76,7 @@ def detect_decay(tensors: Sequence[Beside]) -> list[Suspicion]:
     is_selected = decays[1] == 0 and bool(parts[1])
     cause = "weight_decay_selection" if is_selected else "weight_decay_coupling"
     side = 0 if signs == {True} else 1
-    said = [Message("evidence.undecayed")] * 2
+    said: list[str] = [Message("evidence.undecayed")] * 2
     said[side] = _said([abs(one) for one in decays], [bool(one) for one in parts])
     evidence: dict[str, Any] = {
         **dict(zip(_SIDES, said, strict=True)),

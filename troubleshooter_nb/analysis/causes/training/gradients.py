@@ -291,7 +291,7 @@ def _clipped_values(gradients: Sequence[Ratio]) -> list[Suspicion]:
         said[side == "right"] = Message("evidence.clipped_values", limit=limit)
         evidence = {
             **dict(zip(("left", "right"), said, strict=True)),
-            **{"limit": limit, "clipped": side, "form": "value"},
+            **{"limit": limit, "clipped": side, "form": "element"},
             **{"tensors": len(shrunk), "of": len(gradients)},
         }
         before = math.sqrt(float(np.mean([_distance_to_one(one) ** 2 for one in shrunk])))
