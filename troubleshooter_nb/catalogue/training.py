@@ -120,7 +120,7 @@ CAUSES: dict[str, Cause] = {
             "Adam(weight_decay) 将衰减加到梯度，AdamW 与 AdamWeightDecay 直接从权重中减去："
             "两侧应使用同一种方式与同一数值。"),
         is_part_of="update",
-        words={"coupling": "衰减方式", "value": "数值"}),
+        words={"coupling": "衰减方式", "value": "数值", "gradients": "梯度"}),
     "weight_decay_selection": Cause(
         ("Biases and norm weights are decayed on one side only",
          "仅一侧对偏置与归一化参数做权重衰减"),

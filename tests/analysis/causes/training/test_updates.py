@@ -7,6 +7,16 @@ import math
 import numpy as np
 import pytest
 
+from tests.analysis.causes.training.kit import (
+    SHAPES,
+    STEPS,
+    Run,
+    adam,
+    causes,
+    history,
+    sgd,
+    sources,
+)
 from troubleshooter_nb.analysis.causes.confidence import confidence
 from troubleshooter_nb.analysis.causes.training.history import (
     History,
@@ -16,89 +26,6 @@ from troubleshooter_nb.analysis.causes.training.history import (
 from troubleshooter_nb.analysis.causes.training.updates import detect_updates
 from troubleshooter_nb.catalogue import CAUSES
 from troubleshooter_nb.dump import ArrayInMemory
-
-STEPS = 5
-SHAPES = {"a.weight": (24, 12), "a.bias": (24,), "norm.weight": (24,), "b.weight": (8, 24)}
-
-
-def sources(arrays):
-    return tuple(ArrayInMemory(np.array(one)) for one in arrays)
-
-
-def history(left, right, gradients=True):
-    """Of two runs: (values by name, gradients by name)."""
-    tracks = [
-        Track(
-            *(name, pair),
-            values=(sources(left[0][name]), sources(right[0][name])),
-            gradients=(sources(left[1][name]), sources(right[1][name])) if gradients else ((), ()),
-        )
-        for pair, name in enumerate(left[0])
-    ]
-    return History(tuple(tracks))
-
-
-def causes(*runs, **keywords):
-    return [one.cause for one in detect_updates(history(*runs, **keywords))]
-
-
-class Run:
-    """Given gradients, another set at every step, and float32 values."""
-
-    def __init__(self, seed=0, steps=STEPS):
-        rng = np.random.default_rng(seed)
-        scales = {"a.weight": 0.2, "a.bias": 0.05, "b.weight": 0.2}
-        self.start = {
-            name: (rng.normal(size=shape) * scales[name]).astype(np.float32)
-            if name in scales
-            else np.ones(shape, np.float32)
-            for name, shape in SHAPES.items()
-        }
-        self.targets = [
-            {
-                name: rng.normal(size=shape) * 10.0 ** rng.uniform(-4, 0, shape)
-                for name, shape in SHAPES.items()
-            }
-            for _ in range(steps)
-        ]
-
-    def run(self, update, dtype=np.float32):
-        values = {name: [one.astype(dtype)] for name, one in self.start.items()}
-        gradients = {name: [] for name in SHAPES}
-        state = {name: {} for name in SHAPES}
-        for step, target in enumerate(self.targets):
-            for name in SHAPES:
-                now = values[name][-1]
-                gradient = (target[name] * 0.1).astype(np.float32)
-                gradients[name].append(gradient)
-                new = update(step, now.astype(float), gradient.astype(float), state[name])
-                values[name].append(new.astype(dtype))
-        return values, gradients
-
-
-def sgd(rate=0.1, momentum=0.0, decay=0.0, rates=None, only_matrices=False, decoupled=False):
-    def update(step, value, gradient, state):
-        k = 0.0 if only_matrices and value.ndim < 2 else decay
-        if not decoupled:
-            gradient = gradient + k * value
-        state["m"] = momentum * state.get("m", 0.0) + gradient
-        now = rate if rates is None else rates[step]
-        return value - now * state["m"] - (now * k * value if decoupled else 0.0)
-
-    return update
-
-
-def adam(rate=1e-3, betas=(0.9, 0.999), eps=1e-8, start=0.0, correct=True, inside=False):
-    def update(step, value, gradient, state):
-        state["m"] = betas[0] * state.get("m", 0.0) + (1 - betas[0]) * gradient
-        state["v"] = betas[1] * state.get("v", start) + (1 - betas[1]) * gradient**2
-        mean = 1 - betas[0] ** (step + 1) if correct else 1.0
-        square = 1 - betas[1] ** (step + 1) if correct else 1.0
-        v = state["v"] / square
-        return value - rate * state["m"] / mean / (np.sqrt(v + eps) if inside else np.sqrt(v) + eps)
-
-    return update
-
 
 SAME_RULES = {
     "sgd": sgd(),

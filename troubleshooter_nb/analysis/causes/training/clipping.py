@@ -33,7 +33,7 @@ class Clip:
     def text(self) -> Message:
         """What was done, in words."""
         name = "evidence.clipped_norm" if self.form == "global" else "evidence.clipped_values"
-        return Message(name, limit=float(f"{self.limit:.6g}"))
+        return Message(name, limit=float(f"{self.limit:.4g}"))
 
     def of(self, material: Material) -> Material:
         """The same side with the gradients that its optimizer was given."""

@@ -97,7 +97,7 @@ def _clipped_by_rank(
         if not at_limit.any() or not (at_limit | is_whole).all():
             continue
         off = float(np.abs(here[at_limit, side] / limit - 1).max())
-        limit = float(f"{limit:.5g}")
+        limit = float(f"{limit:.4g}")
         said = [Message("evidence.clipped_norm", limit=limit)] * 2
         said[side] = Message("evidence.clipped_by_rank", limit=limit)
         evidence = {
