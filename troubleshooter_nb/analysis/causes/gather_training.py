@@ -126,9 +126,11 @@ def history_of(operators: Operators, rank: int, computed: Sequence[int] = ()) ->
     """
     flow = operators.flow
     values: dict[tuple[str, str], dict[int, int]] = defaultdict(dict)
+    there = (flow.result["left_entry"] >= 0) & (flow.result["right_entry"] >= 0)
     for row in flow.roots:
         step, own = flow.place(row)
-        if own == rank:
+        # A run that goes on from a checkpoint has only some of the steps.
+        if own == rank and there[row]:
             values[flow.module_of(row)].setdefault(step, row)
     gradients = _gradients_of(flow, rank, values)
     steps = sorted({step for rows in values.values() for step in rows})

@@ -7,6 +7,7 @@ from troubleshooter_nb.analysis.causes.case import Suspicion
 from troubleshooter_nb.analysis.causes.training.fitting import material_of
 from troubleshooter_nb.analysis.causes.training.history import History, sample
 from troubleshooter_nb.analysis.causes.training.optimizers import detect_rules
+from troubleshooter_nb.analysis.causes.training.resumed import detect_resumed
 from troubleshooter_nb.analysis.causes.training.statistics import detect_statistics
 from troubleshooter_nb.analysis.causes.training.trajectory import (
     detect_trajectory,
@@ -42,7 +43,12 @@ def detect_updates(history: History) -> list[Suspicion]:
     if any(one.rival > one.residual for one in excluding):
         return found
     sides = tuple(material_of(parameters, side, history.norms[side]) for side in (0, 1))
-    if history.fresh and sides[0] is not None and sides[1] is not None:
-        return found + detect_rules((sides[0], sides[1]))
+    if sides[0] is not None and sides[1] is not None:
+        if history.fresh:
+            return found + detect_rules((sides[0], sides[1]))
+        if history.steps[:1] > (1,) and (
+            lost := detect_resumed((sides[0], sides[1]), history.steps[0])
+        ):
+            return found + lost
     # What says as much as a copy does is no better an explanation.
     return found if excluding else found + detect_without_gradients(parameters)
