@@ -318,6 +318,7 @@ DECAY_LEFT = 10.0  # Roundings of gradients that a decay in them may leave. By h
 # Of runs that go on: floors within which a rule explains a side that begins anew, how closely the
 # first gradients agree, and how much is known where only the side that begins is. By hand.
 BEGUN_FLOORS, GRADIENTS_ALIKE, BEGINS_ALONE = 5.0, 1e-4, 0.75
+DECAYED_ALONE = 0.05  # Share of updates that are no multiple of the values, where decay made them.
 ROUNDINGS_MOVED = 2.0  # Roundings of a value that an update shows above. By hand.
 USUAL_CLOSE = 1e-4  # How close a fitted number is to a round one that it is. By hand.
 ONE_SETTING = 0.03  # How close two fitted settings of a cause are that are one. By hand.

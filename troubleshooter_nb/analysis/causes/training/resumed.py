@@ -1,4 +1,4 @@
-"""Runs that go on from a checkpoint: whose optimizer remembers what was before it, and whose not."""
+"""Runs that go on from a checkpoint: whose optimizer remembers what was before, and whose not."""
 
 from __future__ import annotations
 

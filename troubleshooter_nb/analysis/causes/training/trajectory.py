@@ -309,20 +309,20 @@ def _frozen(samples: Sequence[Sampled]) -> list[Suspicion]:
 
 
 def _shown_moves(samples: Sequence[Sampled]) -> np.ndarray:
-    """Whether each tensor moves by more than rounding does, on each side, shape (tensors, 2)."""
-    sizes = np.array([[float(np.sqrt(np.mean(u**2))) for u in one.updates] for one in samples])
-    stored = np.array(
-        [
-            [
-                r * float(np.sqrt(np.mean(v**2)))
-                for r, v in zip(one.roundoff, one.values, strict=True)
-            ]
-            for one in samples
-        ]
-    )
-    shown: np.ndarray = sizes > np.maximum(
-        thresholds.GRADIENT_RESIDUE * sizes.max(axis=0), thresholds.ROUNDINGS_MOVED * stored
-    )
+    """Whether gradients move each tensor, on each side, shape (tensors, 2).
+
+    Rounding may move it, and decay: both do so on one side alone without anything being frozen.
+    """
+    sizes, floors, rests = (np.zeros((len(samples), 2)) for _ in range(3))
+    for place, one in enumerate(samples):
+        for side, (update, values) in enumerate(zip(one.updates, one.values, strict=True)):
+            sizes[place, side] = np.sqrt(np.mean(update**2))
+            floors[place, side] = one.roundoff[side] * np.sqrt(np.mean(values**2))
+            squares = np.maximum((values[:-1] ** 2).sum(1, keepdims=True), 1e-300)
+            decays = (update * values[:-1]).sum(1, keepdims=True) / squares
+            rests[place, side] = np.sqrt(np.mean((update - decays * values[:-1]) ** 2))
+    least = np.maximum(thresholds.DECAYED_ALONE * sizes, thresholds.ROUNDINGS_MOVED * floors)
+    shown: np.ndarray = rests > np.maximum(least, thresholds.GRADIENT_RESIDUE * sizes.max(axis=0))
     return shown
 
 
