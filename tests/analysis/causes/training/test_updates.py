@@ -344,7 +344,9 @@ def behind_a_step(runs):
     return replace(known, tracks=tracks, is_after=True)
 
 
-@pytest.mark.parametrize("case", ["rate", "momentum", "betas", "eps", "no correction", "decay"])
+@pytest.mark.parametrize(
+    "case", ["rate", "momentum", "betas", "eps", "no correction", "decay", "coupling"]
+)
 def test_the_step_before_the_first_values_is_remembered(case):
     left, right, cause = DIFFERENT[case]
     data = Run(0)
@@ -370,6 +372,10 @@ def test_a_state_that_is_lost_on_the_way_is_told_with_its_step(rule, swapped):
     assert found.cause == "optimizer_state_lost"
     said = found.evidence["right" if swapped else "left"]
     assert told(said, "en") == "nothing remembered from step 2 on"
+    # Saved behind the steps, of which the first led to no update that was seen.
+    late = replace(behind_a_step(runs), steps=tuple(range(11, 11 + STEPS)))
+    (found,) = detect_updates(late)
+    assert told(found.evidence["left"], "en") == "nothing remembered from step 13 on"
 
 
 def going_on(runs, at):

@@ -5,14 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from troubleshooter_nb import thresholds
-from troubleshooter_nb.analysis.causes.training.fitting import held_against
-from troubleshooter_nb.analysis.causes.training.rules import Material, Rule
+from troubleshooter_nb.analysis.causes.training.fitting import (
+    best_of,
+    fit_all,
+    held_against,
+    is_good,
+    is_worse,
+    without_idle_decay,
+)
+from troubleshooter_nb.analysis.causes.training.rules import Material, Rule, spread
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.line_search import least_along
+
+_SIDES = ("left", "right")
 
 
 @dataclass(frozen=True)
@@ -71,3 +81,57 @@ def _largest(material: Material) -> dict[str, float]:
     if material.norms is not None:
         found["global"] = float(material.norms.max())
     return {form: size for form, size in found.items() if size > 0}
+
+
+def clip_of_one(clip: Clip, mine: int) -> dict[str, Any]:
+    """Evidence of a clipping of the left side (0) or the right one (1) alone."""
+    said = [Message("evidence.unclipped")] * 2
+    said[mine] = clip.text
+    return {**dict(zip(_SIDES, said, strict=True)), "clipped": _SIDES[mine], "limit": clip.limit}
+
+
+@dataclass(frozen=True)
+class Throughout:
+    """A side, with its rule, and whether its gradients were cut to one norm at every step.
+
+    Then `material` has them of the norm `limit`, whatever theirs was: only its product with the
+    rate is known.
+    """
+
+    rule: Rule
+    material: Material
+    is_clipped: bool
+    limit: float
+
+    @property
+    def text(self) -> Message:
+        """What was done, in words."""
+        if not self.is_clipped:
+            return Message("evidence.unclipped")
+        product = self.limit * float(np.median(self.rule.rates))
+        return Message("evidence.clipped_throughout", product=f"{product:.4g}")
+
+
+def clipped_throughout(rule: Rule, side: Material, limit: float) -> Throughout:
+    """Whether one rate is enough for all steps, or a rule fits, where all norms are cut to one.
+
+    Parameters
+    ----------
+    rule : Rule
+        The best one of gradients as they are.
+    limit : float
+        At most the least norm of a step; 0 where one is not known.
+    """
+    as_it_is = Throughout(rule, side, False, limit)
+    varies = spread(np.array(rule.rates)) > thresholds.SAME_RATE
+    is_explained = rule.residual <= thresholds.AS_GOOD_UNFITTED * side.floor
+    if side.norms is None or not limit > 0 or len(rule.rates) < 2 or (is_explained and not varies):
+        return as_it_is
+    cut = Clip("global", limit).of(side)
+    own = without_idle_decay(best_of(fit_all(cut), cut), cut)
+    is_simpler = varies and not is_worse(own.residual, rule.residual, side)
+    is_better = own.residual < rule.residual / thresholds.AS_GOOD_UNFITTED
+    has_one_rate = spread(np.array(own.rates)) < thresholds.SAME_RATE
+    if (is_simpler or is_better) and is_good(own, cut) and has_one_rate:
+        return Throughout(own, cut, True, limit)
+    return as_it_is

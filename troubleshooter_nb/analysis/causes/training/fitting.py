@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from troubleshooter_nb import thresholds
-from troubleshooter_nb.analysis.causes.training.history import Sampled
+from troubleshooter_nb.analysis.causes.training.history import History, Sampled
 from troubleshooter_nb.analysis.causes.training.rules import (
     GROUPS,
     Material,
@@ -20,9 +20,7 @@ from troubleshooter_nb.analysis.causes.training.rules import (
 )
 
 
-def material_of(
-    samples: Sequence[Sampled], side: int, norms: np.ndarray | None = None
-) -> Material | None:
+def material_of(samples: Sequence[Sampled], side: int, history: History) -> Material | None:
     """What a side's rule is fitted to; None without gradients or without updates.
 
     A tensor without gradients on a side is left out: one that is tied to another, or not trained.
@@ -56,7 +54,8 @@ def material_of(
         groups.append((gradients, values, updates))
     if not total > 0:
         return None
-    return Material(tuple(groups), math.sqrt(rounding / total), norms)
+    numbers = history.led(len(groups[0][0]))
+    return Material(tuple(groups), math.sqrt(rounding / total), history.norms[side], numbers)
 
 
 def fit_all(material: Material) -> list[Rule]:
@@ -84,6 +83,31 @@ def is_worse(residual: float, best: float, material: Material) -> bool:
     counted = min(material.size, thresholds.RULE_COUNTED)
     allowed = (best**2 + material.floor**2) * thresholds.FORM_GIVEN_UP / counted
     return residual**2 - best**2 > allowed
+
+
+def is_good(rule: Rule, side: Material) -> bool:
+    """Whether a rule leaves so little of a side that it is that of its optimizer."""
+    return rule.residual < min(thresholds.RULE_RECOGNISED, max(1e3 * side.floor, 1e-3))
+
+
+def without_idle_decay(rule: Rule, side: Material) -> Rule:
+    """Decays that explain nothing set to 0."""
+    for place in range(len(rule.decay)):
+        if rule.decay[place] == 0.0:
+            continue
+        held = {f"decay_{i}": 0.0 for i, one in enumerate(rule.decay) if one == 0.0}
+        tried = fit(rule, side, held | {f"decay_{place}": 0.0})
+        if not clearly_worse(tried.residual, rule.residual, side):
+            rule = tried
+    return rule
+
+
+def clearly_worse(residual: float, best: float, side: Material) -> bool:
+    """Whether a residual is larger by more than chance, and by more than a little."""
+    excess = residual**2 - best**2
+    return is_worse(residual, best, side) and excess > thresholds.SWAPPED_MARGIN * (
+        best**2 + side.floor**2
+    )
 
 
 def held_against(rule: Rule, material: Material) -> Rule:

@@ -74,6 +74,10 @@ class History:
     is_after: bool = False
     norms: tuple[np.ndarray | None, np.ndarray | None] = (None, None)
 
+    def led(self, count: int) -> tuple[int, ...]:
+        """Numbers of the steps of so many gradients."""
+        return self.steps[-count:] if self.is_after else self.steps[:count]
+
 
 @dataclass(frozen=True)
 class Sampled:

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Suspicion
-from troubleshooter_nb.analysis.causes.training.clipping import Clip, clips_between
+from troubleshooter_nb.analysis.causes.training.clipping import (
+    Throughout,
+    clip_of_one,
+    clipped_throughout,
+    clips_between,
+)
 from troubleshooter_nb.analysis.causes.training.factors import usual_number
 from troubleshooter_nb.analysis.causes.training.fitting import (
     at_other_rate,
     best_of,
+    clearly_worse,
     fit,
     fit_all,
     held_against,
+    is_good,
     is_worse,
+    without_idle_decay,
 )
+from troubleshooter_nb.analysis.causes.training.rule_words import about, rule_text
 from troubleshooter_nb.analysis.causes.training.rules import (
     Material,
     Rule,
@@ -27,18 +36,10 @@ from troubleshooter_nb.analysis.causes.training.rules import (
     spread,
     switched,
 )
-from troubleshooter_nb.messages import Message, joined
-from troubleshooter_nb.naming.evidence import evidence_word
-from troubleshooter_nb.thresholds import (
-    AS_GOOD_UNFITTED,
-    RULE_RECOGNISED,
-    SAME_RATE,
-    SWAPPED_MARGIN,
-    USUAL_CLOSE,
-)
+from troubleshooter_nb.thresholds import AS_GOOD_UNFITTED, SAME_RATE, USUAL_CLOSE
 
 _MOST_RATES = 8  # named in the evidence
-# What an optimizer of each family has, and with which of its settings a form of a cause is about.
+# What an optimizer of each family has.
 _SETTINGS = {
     "sgd": ("momentum", "dampening", "nesterov", "decoupled"),
     "adam": ("momentum", "beta", "eps", "place", "correction", "start", "decoupled"),
@@ -50,46 +51,32 @@ Rules = tuple[Rule, Rule]
 
 def detect_rules(sides: Sides) -> list[Suspicion]:
     """Suspicions from the update rules of left and right, each fitted to its own gradients."""
-    left, right = (_without_idle_decay(best_of(fit_all(side), side), side) for side in sides)
+    left, right = (without_idle_decay(best_of(fit_all(side), side), side) for side in sides)
     chosen = _one_choice_apart((left, right), sides)
     if chosen:
         return chosen
+    limit = min(0.0 if side.norms is None else float(side.norms.min()) for side in sides)
     before = left, right
-    (left, left_side, left_clips), (right, right_side, right_clips) = (
-        _clipped_throughout(rule, side, _least_norm(sides))
-        for rule, side in zip(before, sides, strict=True)
-    )
-    sides = left_side, right_side
-    rules = _same_form((left, right), sides)
-    good = all(_is_good(rule, side) for rule, side in zip(rules, sides, strict=True))
+    through = [
+        clipped_throughout(rule, side, limit) for rule, side in zip(before, sides, strict=True)
+    ]
+    sides = through[0].material, through[1].material
+    rules = _same_form((through[0].rule, through[1].rule), sides)
+    good = all(is_good(rule, side) for rule, side in zip(rules, sides, strict=True))
     if not good or rules[0].family != rules[1].family:
         return []
     found = [*_constants(rules, sides), *_decays(rules, sides)]
-    clips = left_clips, right_clips
-    rates = _rates(rules, sides) if left_clips == right_clips else []
+    clips = [one.is_clipped for one in through]
+    rates = _rates(rules, sides) if clips[0] == clips[1] else []
     if any(clips) and (rates or not all(clips)):
+        clip = _clip_throughout(through, before, rules, sides, rates)
         # Of norms that are all cut to one limit the rate is known times that limit.
-        rival = max(_at_one_rate(before[side]) for side in (0, 1) if clips[side])
-        rival = max(rival, *(one.rival for one in rates), 0.0)
-        mine = 0 if left_clips else 1
-        found.append(
-            _suspicion(
-                *("gradient_clipping", "global", rules, sides, (mine, rival)),
-                _of_throughout(clips, rules),
-            )
-        )
-        found[-1:] = (
-            [replace(one, share=0.5) for one in (found[-1], *rates)] if rates else found[-1:]
-        )
+        found += [replace(one, share=0.5 if rates else 1.0) for one in (clip, *rates)]
     else:
         found += rates
     # Of two signs of one cause that which is worth more: a missing correction also moves eps.
     strongest = {one.cause: one for one in sorted(found, key=lambda one: one.rival)}
     return [one for one in found if one is strongest[one.cause]]
-
-
-def _is_good(rule: Rule, side: Material) -> bool:
-    return rule.residual < min(RULE_RECOGNISED, max(1e3 * side.floor, 1e-3))
 
 
 def _one_choice_apart(best: Rules, sides: Sides) -> list[Suspicion]:
@@ -100,7 +87,7 @@ def _one_choice_apart(best: Rules, sides: Sides) -> list[Suspicion]:
     """
     found = []
     for mine, other in ((0, 1), (1, 0)):
-        if not _is_good(best[other], sides[other]):
+        if not is_good(best[other], sides[other]):
             continue
         # The other side's constants are known as well as rounding lets them.
         most = AS_GOOD_UNFITTED * max(sides[mine].floor, best[other].residual)
@@ -112,7 +99,7 @@ def _one_choice_apart(best: Rules, sides: Sides) -> list[Suspicion]:
             for cause, form, rule in switched(best[other])
         ]
         tried += [
-            ("gradient_clipping", clip.form, own, _of_clip(clip, mine))
+            ("gradient_clipping", clip.form, own, clip_of_one(clip, mine))
             for clip, own in clips_between(best[other], sides[mine])
         ]
         for one in tried:
@@ -147,50 +134,24 @@ def _unless_a_rate(clip: Suspicion, best: Rules, sides: Sides, mine: int) -> lis
     return rates if ratio and not limit else [replace(one, share=0.5) for one in (clip, *rates)]
 
 
-def _least_norm(sides: Sides) -> float:
-    """The least norm of the gradients of a step, 0 where one is not known."""
-    return min(float(s.norms.min()) if s.norms is not None else 0.0 for s in sides)
-
-
-def _clipped_throughout(rule: Rule, side: Material, limit: float) -> tuple[Rule, Material, bool]:
-    """A side whose norms of gradients are cut to one limit at every step, with its rule then.
-
-    Then one rate is enough for all steps where otherwise each has its own, or no rule fits.
-    """
-    norms = side.norms
-    if norms is None or not limit > 0 or len(rule.rates) < 2:
-        return rule, side, False
-    varies = spread(np.array(rule.rates)) > SAME_RATE
-    if rule.residual <= AS_GOOD_UNFITTED * side.floor and not varies:
-        return rule, side, False
-    cut = Clip("global", limit).of(side)
-    own = _without_idle_decay(best_of(fit_all(cut), cut), cut)
-    is_simpler = varies and not is_worse(own.residual, rule.residual, side)
-    is_clipped = is_simpler or own.residual < rule.residual / AS_GOOD_UNFITTED
-    is_clipped &= _is_good(own, cut) and spread(np.array(own.rates)) < SAME_RATE
-    return (own, cut, True) if is_clipped else (rule, side, False)
-
-
-def _at_one_rate(rule: Rule) -> float:
-    """What a rule leaves over where it has one rate for all steps."""
-    return math.hypot(rule.residual, spread(np.array(rule.rates)))
-
-
-def _of_throughout(clips: tuple[bool, bool], rules: Rules) -> dict[str, Any]:
-    said = {}
-    for word, is_clipped, rule in zip(("left", "right"), clips, rules, strict=True):
-        rate = float(np.median(rule.rates))
-        said[word] = Message("evidence.unclipped")
-        if is_clipped:
-            said[word] = Message("evidence.clipped_throughout", product=f"{rate:.4g}")
-    return {**said, "clipped": "" if all(clips) else ("left" if clips[0] else "right")}
-
-
-def _of_clip(clip: Clip, mine: int) -> dict[str, Any]:
-    said = [Message("evidence.unclipped"), Message("evidence.unclipped")]
-    said[mine] = clip.text
-    sides = dict(zip(("left", "right"), said, strict=True))
-    return {**sides, "clipped": [*sides][mine], "limit": clip.limit}
+def _clip_throughout(
+    through: Sequence[Throughout],
+    before: Rules,
+    rules: Rules,
+    sides: Sides,
+    rates: Sequence[Suspicion],
+) -> Suspicion:
+    """A clipping at every step, of one side or with another product of limit and rate."""
+    clips = [one.is_clipped for one in through]
+    left_over = [
+        math.hypot(rule.residual, spread(np.array(rule.rates)))
+        for rule, is_clipped in zip(before, clips, strict=True)
+        if is_clipped
+    ]
+    rival = max(*left_over, *(one.rival for one in rates), 0.0)
+    evidence = {word: one.text for word, one in zip(("left", "right"), through, strict=True)}
+    mine = clips.index(True)
+    return _suspicion("gradient_clipping", "global", rules, sides, (mine, rival), evidence)
 
 
 def _same_form(best: Rules, sides: Sides) -> Rules:
@@ -200,7 +161,7 @@ def _same_form(best: Rules, sides: Sides) -> Rules:
     for mine, other in ((0, 1), (1, 0)):
         swapped = fit(replace(best[other], decay=(0.0, 0.0)), sides[mine])
         if not is_worse(swapped.residual, best[mine].residual, sides[mine]):
-            swapped = _without_idle_decay(swapped, sides[mine])
+            swapped = without_idle_decay(swapped, sides[mine])
             return (swapped, best[1]) if mine == 0 else (best[0], swapped)
     return best
 
@@ -210,23 +171,6 @@ def _form(rule: Rule) -> tuple[Any, ...]:
         *(rule.family, rule.momentum != 0, rule.dampening != 0, rule.nesterov, rule.place),
         *(rule.correction, rule.start, rule.decoupled),
     )
-
-
-def _without_idle_decay(rule: Rule, side: Material) -> Rule:
-    """Decays that explain nothing set to 0."""
-    for place in range(len(rule.decay)):
-        if rule.decay[place] == 0.0:
-            continue
-        held = {f"decay_{i}": 0.0 for i, one in enumerate(rule.decay) if one == 0.0}
-        tried = fit(rule, side, held | {f"decay_{place}": 0.0})
-        if not _clearly_worse(tried.residual, rule.residual, side):
-            rule = tried
-    return rule
-
-
-def _clearly_worse(residual: float, best: float, side: Material) -> bool:
-    excess = residual**2 - best**2
-    return is_worse(residual, best, side) and excess > SWAPPED_MARGIN * (best**2 + side.floor**2)
 
 
 def _constants(rules: Rules, sides: Sides) -> list[Suspicion]:
@@ -268,7 +212,7 @@ def _swap(rules: Rules, sides: Sides, names: tuple[str, ...]) -> tuple[int, floa
             if isinstance(value, float) and name != "start"
         }
         tried = fit(form, sides[mine], held).residual
-        if not _clearly_worse(tried, rules[mine].residual, sides[mine]):
+        if not clearly_worse(tried, rules[mine].residual, sides[mine]):
             return None
         outcomes.append((tried, mine))
     rival, side = min(outcomes)
@@ -305,7 +249,7 @@ def _swap_decay(rules: Rules, sides: Sides, place: int) -> tuple[int, float] | N
         held = {f"decay_{i}": one for i, one in enumerate(rules[mine].decay)}
         held[f"decay_{place}"] = rules[other].decay[place]
         tried = fit(rules[mine], sides[mine], held).residual
-        if not _clearly_worse(tried, rules[mine].residual, sides[mine]):
+        if not clearly_worse(tried, rules[mine].residual, sides[mine]):
             return None
         outcomes.append((tried, mine))
     rival, side = min(outcomes)
@@ -385,7 +329,7 @@ def _suspicion(
 ) -> Suspicion:
     side, rival = tested
     evidence: dict[str, Any] = {"form": form, "family": rules[0].family, "gradients": "recorded"}
-    said = _about(form, rules)
+    said = about(form, rules, sides[0].numbers)
     for word, rule, text in zip(("left", "right"), rules, said, strict=True):
         evidence[word] = text
         evidence |= {f"{word}_{name}": getattr(rule, name) for name in _SETTINGS[rule.family]}
@@ -412,82 +356,3 @@ def _apart(sides: Sides) -> float:
         for one, other in zip(sides[0].groups, sides[1].groups, strict=True)
     )
     return math.sqrt(squares) / sides[1].norm
-
-
-def _about(form: str, rules: Rules) -> tuple[str, str]:
-    """What each rule says of that which a form of a cause is about, in words."""
-    said = [_settings_text(form, rule, rules) for rule in rules]
-    return said[0], said[1]
-
-
-def _settings_text(form: str, rule: Rule, rules: Rules) -> str:
-    words = list[str]()
-    if form == "restart":
-        step = Message("evidence.restarted", step=rule.restart)
-        words = [step if rule.restart else Message("evidence.remembered")]
-    elif form in ("coupling", "value", "selection"):
-        words = [_decay_text(rule)]
-    elif form == "betas":
-        words = [_betas_text(rule)]
-    elif form == "epsilon":
-        words = [Message(_EPS[rule.place], eps=rule.eps)]
-    elif form == "momentum":
-        for name in ("momentum", "dampening"):
-            if any(abs(getattr(one, name)) > _NO_SETTING for one in rules):
-                value = getattr(rule, name)
-                value = value if abs(value) > _NO_SETTING else 0.0
-                words.append(Message(f"evidence.{name}", **{name: value}))
-        words += ["Nesterov"] if rule.nesterov else []
-    return joined(words, by=",") if words else rule_text(rule)
-
-
-_NO_SETTING = 1e-4  # A fitted setting below is none.
-_EPS = {
-    "outside": "evidence.eps_outside",
-    "inside": "evidence.eps_inside",
-    "before_correction": "evidence.eps_before_correction",
-    "inside_before": "evidence.eps_inside_before",
-}
-
-
-def rule_text(rule: Rule) -> str:
-    """The rule in a line: ``sgd, rate 0.1, momentum 0.9``."""
-    number: Callable[[float], str] = "{:.4g}".format
-    rates = rule.rates
-    same = spread(np.array(rates)) < 1e-3
-    rate = number(float(np.median(rates))) if same else _rates_text(rates)
-    words = [rule.family, Message("evidence.rate", rate=rate)]
-    if rule.family == "sgd":
-        if rule.momentum:
-            words.append(Message("evidence.momentum", momentum=rule.momentum))
-        if abs(rule.dampening) > _NO_SETTING:
-            words.append(Message("evidence.dampening", dampening=rule.dampening))
-        words += ["Nesterov"] if rule.nesterov else []
-    else:
-        words.append(_betas_text(rule))
-        words.append(Message(_EPS[rule.place], eps=rule.eps))
-        words += [] if rule.correction else [Message("evidence_words.no bias correction")]
-        words += [Message("evidence_words.squares start at 1")] if rule.start else []
-    if any(rule.decay):
-        words.append(_decay_text(rule))
-    return joined(words, by=",")
-
-
-def _betas_text(rule: Rule) -> str:
-    return f"betas {rule.momentum:.4g}, {rule.beta:.4g}"
-
-
-def _decay_text(rule: Rule) -> Message:
-    """The decay with its coupling; one number where it is that of all parameters."""
-    one, other = (f"{value:.4g}" for value in rule.decay)
-    if not any(rule.decay):
-        return Message("evidence.no_decay")
-    coupling = evidence_word("decoupled" if rule.decoupled else "in the gradient")
-    if one == other:
-        return Message("evidence.decay", decay=one, coupling=coupling)
-    return Message("evidence.decay_by_ndim", decay=other, other=one, coupling=coupling)
-
-
-def _rates_text(rates: tuple[float, ...]) -> str:
-    shown = ", ".join(f"{rate:.3g}" for rate in rates[:5])
-    return f"{shown}{', ...' if len(rates) > 5 else ''}"

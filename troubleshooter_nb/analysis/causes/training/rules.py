@@ -23,12 +23,14 @@ class Material:
     `groups` holds for each of `GROUPS` the arrays (gradients, values, updates), each of shape
     (steps, elements); `floor` is what rounding leaves of the updates, relative to their norm.
     Gradients and values may begin before the updates, with steps whose updates were not seen.
-    `norms` are those of all gradients of a step together, shape (steps of the gradients,).
+    `norms` are those of all gradients of a step together, shape (steps of the gradients,);
+    `numbers` those of their steps, where known.
     """
 
     groups: tuple[tuple[np.ndarray, np.ndarray, np.ndarray], ...]
     floor: float
     norms: np.ndarray | None = None
+    numbers: tuple[int, ...] = ()
 
     @property
     def unseen(self) -> int:
@@ -110,13 +112,16 @@ def simulate(
         already, `decayed` is zero.
     """
     gradients, values, updates = group
+    seen = len(gradients) - len(updates)
+    if seen == 1 and rule.rates and rule.family == "sgd":
+        # The values that its first gradient was added to, as far as the rate tells.
+        values = np.concatenate([values[:1] + rule.rates[0] * gradients[:1], values[1:]])
     if rule.restart:
         parts = [slice(0, rule.restart), slice(rule.restart, None)]
         made = [_directions(rule, gradients[part], values[part], decay) for part in parts]
         direction, decayed = (np.concatenate(both) for both in zip(*made, strict=True))
     else:
         direction, decayed = _directions(rule, gradients, values, decay)
-    seen = len(gradients) - len(updates)
     return direction[seen:], decayed[seen:]
 
 

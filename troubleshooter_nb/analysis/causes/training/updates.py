@@ -42,7 +42,7 @@ def detect_updates(history: History) -> list[Suspicion]:
     excluding = [one for one in copied if catalogue.of(one.cause).excludes]
     if any(one.rival > one.residual for one in excluding):
         return found
-    sides = tuple(material_of(parameters, side, history.norms[side]) for side in (0, 1))
+    sides = tuple(material_of(parameters, side, history) for side in (0, 1))
     if sides[0] is not None and sides[1] is not None:
         if history.fresh:
             return found + detect_rules((sides[0], sides[1]))
