@@ -12,6 +12,7 @@ import numpy as np
 from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.causes.training.fitting import (
     best_of,
+    fit,
     fit_all,
     held_against,
     is_good,
@@ -23,6 +24,7 @@ from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.line_search import least_along
 
 _SIDES = ("left", "right")
+_USUAL = (Rule("sgd", 0.9), Rule("adam", 0.9, decoupled=True))
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,12 @@ def clipped_throughout(rule: Rule, side: Material, limit: float) -> Throughout:
     if side.norms is None or not limit > 0 or len(rule.rates) < 2 or (is_explained and not varies):
         return as_it_is
     cut = Clip("global", limit).of(side)
-    own = without_idle_decay(best_of(fit_all(cut), cut), cut)
+    # All forms are only worth trying where one of the usual ones comes near.
+    usual = [replace(rule, decay=(0.0, 0.0))] if is_explained else _USUAL
+    own = min((fit(form, cut) for form in usual), key=lambda one: one.residual)
+    if not is_explained and own.residual < rule.residual / thresholds.AS_GOOD_UNFITTED:
+        own = best_of(fit_all(cut), cut)
+    own = without_idle_decay(own, cut)
     is_simpler = varies and not is_worse(own.residual, rule.residual, side)
     is_better = own.residual < rule.residual / thresholds.AS_GOOD_UNFITTED
     has_one_rate = spread(np.array(own.rates)) < thresholds.SAME_RATE
