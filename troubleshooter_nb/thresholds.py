@@ -315,6 +315,9 @@ SIGNS_TOWARDS_ZERO = 0.95  # Changes of sign that have to point at zero, of all.
 # Roundings an update has to be off the rate for its gradient to be known. By hand.
 ROUNDINGS_OFF_RATE = 30.0
 FEWEST_UPDATES = 32  # Updates that obey a rule. By hand.
+# Roundings of running statistics behind an update; share of a difference that may be left of it;
+# how close two weights of a batch are that are one. By hand.
+RUNNING_ROUNDINGS, RUNNING_EXPLAINED, SAME_MOMENTUM = 8.0, 1e-3, 1e-3
 FEWEST_RUNNING = 3  # Running statistics of which a rule is said. By hand.
 FEWEST_TRAINED = 8  # Elements whose steps are compared without gradients. By hand.
 FEWEST_WARM = 3  # Steps of a warming rate. By hand.
@@ -336,6 +339,21 @@ RULE_HOPELESS = 0.3
 AS_GOOD_UNFITTED = 3.0
 # How much of the rounding a swapped setting has to add, squared: a fifth in amplitude. Derived.
 SWAPPED_MARGIN = 0.05
+# Least limit of a clipping that is looked for, of the largest norm or value; golden sections by
+# which the limit is known as well as the rounding of stored updates lets it be. By hand.
+LEAST_CLIPPED, CLIP_ROUNDS = 1e-4, 36
+FEWEST_SATURATED = 3  # Gradients whose largest values are one bound. By hand.
+# Norms that are clipped to one limit, which a framework divides by norm + 1e-6; norms of steps and
+# ranks that are not; how close a mean of weights is to one. By hand.
+CLIPPED_SPREAD, NORMS_VARY, WEIGHTS_MEAN = 2e-5, 1e-3, 2e-5
+DECAY_LEFT = 10.0  # Roundings of gradients that a decay in them may leave. By hand.
+# Of runs that go on: floors within which a rule explains a side that begins anew, how closely the
+# first gradients agree, and how much is known where only the side that begins is. By hand.
+BEGUN_FLOORS, GRADIENTS_ALIKE, BEGINS_ALONE = 5.0, 1e-4, 0.75
+DECAYED_ALONE = 0.05  # Share of updates that are no multiple of the values, where decay made them.
+ROUNDINGS_MOVED = 2.0  # Roundings of a value that an update shows above. By hand.
+USUAL_CLOSE = 1e-4  # How close a fitted number is to a round one that it is. By hand.
+ONE_SETTING = 0.03  # How close two fitted settings of a cause are that are one. By hand.
 SAME_RATE = 3e-4  # Learning rates closer than this are one. By hand.
 SMALLEST_LOSS_SCALE = 2.0**8  # Scales of a loss in use are 2^8 and more. Convention.
 FEWEST_GRADIENTS = 2  # Smallest number of tensors that make "all of them" a statement. By hand.
@@ -575,12 +593,12 @@ ROTARY_POSITIONS, ROTARY_REST, ROTARY_HEADS = 2048, 4, 128
 ROTARY_COUNTED = 8  # Positions, and pairs, by which the first position is found.
 # Steps within which every way is tried, and items; the best of them goes on.
 RECURRENT_STEPS, RECURRENT_ITEMS, RECURRENT_MOST_STEPS = 48, 4, 2048
-# What is read of a training at most: of a tensor, and how many tensors.
-TRAINED_ELEMENTS, TRAINED_TENSORS = 100_000, 64
+# What is read of a training at most: of a tensor, how many tensors, and of all of them a step.
+TRAINED_ELEMENTS, TRAINED_TENSORS, TRAINED_TOGETHER = 100_000, 256, 6_400_000
 TRAINED_FITTED = 8_000  # Elements of all tensors together, to fit an optimizer's rule.
 TRAINED_PIECES = 16  # Pieces of a tensor that they are read in.
-# By how much the cosine of updates with the gradients of their own step must be above that with
-# those before: of repeated batches both are nearly the same.
+# Least cosine of updates with what is new in the gradients of their own step, for these to have
+# made them: of repeated batches hardly anything is new.
 GRADIENT_LED = 0.05
 RULE_COUNTED = 20_000  # Values that count when forms of a rule are told apart.
 # Pieces of a tensor, and values of each, by which a row of a weight map is looked at.

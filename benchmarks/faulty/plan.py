@@ -47,6 +47,9 @@ HALVES = (torch.bfloat16, torch.float16)
 UNDECIDABLE = (
     ("checkpoint", "learning_rate"),
     ("checkpoint", "optimizer_start_state"),
+    ("checkpoint", "optimizer_state_lost"),
+    ("checkpoint", "gradient_clipping"),
+    ("gradients", "weight_decay_coupling"),
     ("gradients", "mask_shape"),
 )
 # Faults of less than this share of the noise are none.

@@ -83,6 +83,7 @@ NOT_PLANTED = {
     "gradient_missing": "both sides of a run have the same gradients",
     "argument_order": "shows as the cause of the argument that changed; settings are not recorded",
     "constant_differs": "constants stand in glue, where the causes of their place are told",
+    "bn_start_state": "statistics are recorded before their update",
     "other_layer": "pairs of calls keep their classes in these networks",
 }
 FAULTS: list[Fault] = []

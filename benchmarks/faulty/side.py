@@ -39,6 +39,11 @@ class Rule:
     master: torch.dtype | None = None
     ema: float = 0.0
     frozen: tuple[str, ...] = ()
+    # Limits of the norm of all gradients, and of each of their values; 0 for none.
+    clip_norm: float = 0.0
+    clip_value: float = 0.0
+    # Step before which the optimizer loses what it remembers; 0 for none.
+    restart: int = 0
 
 
 @dataclass
@@ -128,17 +133,23 @@ def update(side: Side, step: int) -> None:
     """One step of the rule."""
     rule = side.rule
     rate = rule.lr * rule.schedule(step)
+    if rule.restart and step == rule.restart:
+        side.state = {key: kept for key, kept in side.state.items() if key[:2] not in ("m.", "v.")}
+    since = step - rule.restart if step >= rule.restart else step
+    factor = min(1.0, rule.clip_norm / norm_of_gradients(side.net)) if rule.clip_norm else 1.0
     for name, parameter in side.net.named_parameters():
         if parameter.grad is None or name.startswith(rule.frozen or ("\0",)):
             continue
         decay = rule.decay if rule.decays_vectors or parameter.dim() > 1 else 0.0
-        gradient = parameter.grad.float()
+        gradient = factor * parameter.grad.float()
+        if rule.clip_value:
+            gradient = gradient.clamp(-rule.clip_value, rule.clip_value)
         value = parameter.float()
         if decay and rule.is_decoupled:
             value = value * (1 - rate * decay)
         elif decay:
             gradient = gradient + decay * value
-        value = value - rate * direction(rule, side.state, name, gradient, step)
+        value = value - rate * direction(rule, side.state, name, gradient, since)
         if rule.master is not None:
             value = value.to(rule.master).float()
         parameter.copy_(value)

@@ -91,6 +91,34 @@ def world_size_scale(left: Side, rng: np.random.Generator, small: bool) -> Truth
     return Truth(set(), causes, direction="backward", role="parameter")
 
 
+@fault("loss_weights", EVERY, "backward", steps=3)
+def loss_weights(left: Side, rng: np.random.Generator, small: bool) -> Truth:
+    """Micro batches whose losses are weighted by their tokens."""
+    counts = rng.integers(8, 64, 3).astype(float)
+    weights = counts / counts.mean()
+
+    def weigh(side: Side, step: int) -> None:
+        side.loss_factor = float(weights[step])
+
+    left.before_step.append(weigh)
+    return Truth(last_module(left), {"loss_weights"}, direction="backward")
+
+
+@fault("weight_decay_coupling", EVERY, "backward")
+def decay_in_gradients(left: Side, rng: np.random.Generator, small: bool) -> Truth:
+    decay = float(rng.choice([0.01, 0.1]))
+    vectors = rng.random() < 0.5
+
+    @torch.no_grad()
+    def add(net: nn.Module, step: int) -> None:
+        for parameter in net.parameters():
+            if parameter.grad is not None and (vectors or parameter.dim() > 1):
+                parameter.grad.add_(parameter, alpha=decay)
+
+    left.on_gradients.append(add)
+    return Truth(set(), {"weight_decay_coupling"}, direction="backward", role="parameter")
+
+
 @fault("gradient_clipping", EVERY, "backward")
 def gradient_clipping(left: Side, rng: np.random.Generator, small: bool) -> Truth:
     limit = float(rng.choice([0.01, 0.05]))
@@ -224,6 +252,30 @@ def momentum_convention(left: Side, rng: np.random.Generator, small: bool) -> Tr
         left.rule.nesterov = True
         return updated({"momentum_convention"})
     return updated({"momentum_convention"}, 2)
+
+
+@fault("gradient_clipping", EVERY, "steps", prepare=SGD, **STEPS)
+def clipped_norm(left: Side, rng: np.random.Generator, small: bool) -> Truth:
+    """Behind what is recorded of the gradients."""
+    left.rule.clip_norm = float(rng.choice([0.01, 0.05, 0.1]))
+    return updated({"gradient_clipping"})
+
+
+@fault("gradient_clipping", EVERY, "steps", prepare=SGD, **STEPS)
+def clipped_values(left: Side, rng: np.random.Generator, small: bool) -> Truth:
+    left.rule.clip_value = float(rng.choice([1e-4, 1e-3]))
+    return updated({"gradient_clipping"})
+
+
+def with_memory(side: Side, rng: np.random.Generator) -> None:
+    """Both sides are trained by momentum, or by Adam."""
+    (SGD if rng.random() < 0.5 else ADAM)(side, rng)
+
+
+@fault("optimizer_state_lost", EVERY, "steps", prepare=with_memory, **{**STEPS, "steps": 5})
+def optimizer_state_lost(left: Side, rng: np.random.Generator, small: bool) -> Truth:
+    left.rule.restart = 2
+    return updated({"optimizer_state_lost"}, 3)
 
 
 def ramp(step: int) -> float:

@@ -118,7 +118,7 @@ _ALL = (
         writing.gradients_by_troubleshooter,
         "gradients",
         kinds=("backward",),
-        hides=_BETWEEN_GRADIENTS,
+        hides=_BETWEEN_GRADIENTS | {"decay_in_gradients"},
         hards=(),
     ),
     Way(

@@ -235,6 +235,23 @@ def test_one_cause_at_several_places_is_one_finding_with_all_of_them():
     assert finding.evidence["pairs"] == [3, 9, 12]
 
 
+def test_one_cause_with_other_settings_is_a_finding_of_its_own():
+    def at(pair: int, left: float) -> Suspicion:
+        return suspicion(
+            "norm_eps", pair=pair, evidence={"setting": "eps", "left": left, "right": 0}
+        )
+
+    # 3 % is what a fit may be off by.
+    found = findings_of([at(3, 1e-3), at(9, 1e-5), at(12, 1.001e-3)], 3)
+    assert [(one.pair, one.evidence["left"], one.evidence["pairs"]) for one in found] == [
+        (3, 1e-3, [3, 12]),
+        (9, 1e-5, [9]),
+    ]
+    # What is no setting of a layer says where the cause acts.
+    zeros = [suspicion("tensor_not_loaded", pair=n, evidence={"left": n}) for n in (3, 9)]
+    assert len(findings_of(zeros, 3)) == 1
+
+
 def test_the_first_difference_can_be_looked_into_even_where_others_are_worse():
     def grows(x: np.ndarray) -> np.ndarray:
         return np.sign(x) * np.abs(x) ** np.float32(1.5)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 
@@ -90,8 +92,15 @@ def test_equal_trainings_have_no_cause(tmp_path, saved):
     assert cmp.verdict.startswith("✓")
 
 
-def test_a_momentum_whose_first_step_was_not_saved_is_no_learning_rate(tmp_path):
-    # The state it began with is unknown: silence is better than a rate that is not one.
+def test_a_momentum_is_known_behind_its_first_step_by_the_gradients_of_that(tmp_path):
     left = trained(tmp_path / "left", saved="after", rate=0.1, momentum=0.9)
-    cmp = tnb.compare(left, trained(tmp_path / "right", saved="after", momentum=0.9))
+    right = trained(tmp_path / "right", saved="after", momentum=0.9)
+    (finding,) = tnb.compare(left, right).findings
+    assert finding.cause == "learning_rate"
+    assert finding.evidence["ratio"] == pytest.approx(2, rel=1e-4)
+    assert finding.evidence["left_momentum"] == pytest.approx(0.9, rel=1e-4)
+    # Without them the state is unknown: silence is better than a rate that is not one.
+    for side in (left, right):
+        shutil.rmtree(side / "grads_0001")
+    cmp = tnb.compare(left, right)
     assert [one.cause for one in cmp.findings if one.confidence > 0.5] == []

@@ -146,7 +146,7 @@ def confidence_of(cause: str, *others: str) -> float:
 def test_parts_of_one_whole_are_no_rivals_and_others_are():
     sure = confidence_of("learning_rate")
     assert confidence_of("learning_rate", "weight_decay_coupling") == sure > 0.9
-    assert confidence_of("learning_rate", "gradient_clipping") < 0.5
+    assert confidence_of("learning_rate", "loss_reduction") < 0.5
     # No two causes without a whole are parts of the same.
     assert confidence_of("softmax_axis", "gelu_variant") < 0.5
 

@@ -12,7 +12,7 @@ import troubleshooter_nb as tnb
 from tests.analysis.runs import chain
 from tests.messages.rules import english_in
 from troubleshooter_nb.analysis.causes.between.layouts_of_heads import views
-from troubleshooter_nb.analysis.causes.training.optimizers import rule_text
+from troubleshooter_nb.analysis.causes.training.rule_words import rule_text
 from troubleshooter_nb.analysis.causes.training.rules import Rule
 from troubleshooter_nb.catalogue import WORDS
 from troubleshooter_nb.messages import Message, plain, restored, told

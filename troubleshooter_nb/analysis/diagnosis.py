@@ -40,6 +40,7 @@ from troubleshooter_nb.analysis.causes.gather_training import (
     context_of,
     gradient_ratios,
     history_of,
+    parameters_beside,
 )
 from troubleshooter_nb.analysis.causes.layers import FITTERS
 from troubleshooter_nb.analysis.causes.lone import lone_rows, lone_suspicion
@@ -49,13 +50,16 @@ from troubleshooter_nb.analysis.causes.searches.folding import (
     detect_folding,
     detect_folding_by_calls,
 )
+from troubleshooter_nb.analysis.causes.searches.running import Running, explain_running
 from troubleshooter_nb.analysis.causes.tensors.detect import (
     detect_root,
     detect_values,
     observations,
 )
 from troubleshooter_nb.analysis.causes.tensors.neighbours import Peers
-from troubleshooter_nb.analysis.causes.training.gradients import detect_gradients
+from troubleshooter_nb.analysis.causes.training.decay import Beside, detect_decay
+from troubleshooter_nb.analysis.causes.training.history import RUNNING
+from troubleshooter_nb.analysis.causes.training.together import detect_together
 from troubleshooter_nb.analysis.causes.training.updates import detect_updates
 from troubleshooter_nb.analysis.flow import Flow, Node
 from troubleshooter_nb.analysis.found_order import in_found_order
@@ -182,6 +186,7 @@ class _Inquiry:
     def ask(self) -> None:
         """Put all questions, the roots before what follows from them."""
         self._ask_folded()
+        self._ask_running()
         self._ask_roots()
         self._ask_calls(self._doubtful())
         if not self.origins.created() and self._fails():
@@ -288,6 +293,20 @@ class _Inquiry:
 
     def _fails(self) -> bool:
         return not self.comparison.passed
+
+    def _ask_running(self) -> None:
+        """Ask norms whose statistics differ whether these were recorded behind their update."""
+        is_created = self.origins.state == "created"
+        for node in self.flow.nodes:
+            rows = [row for row in node.parameters if self.flow.module_of(row)[1] in RUNNING]
+            if node.direction != "forward" or not node.inputs or not is_created[rows].any():
+                continue
+            found = self._put(
+                rows[0], explain_running, self.operators.call(node), otherwise=Running()
+            )
+            if found.outcome == "same":
+                self.origins.state[rows] = "carried"
+            self._add(rows[0], found.suspicions)
 
     def _ask_folded(self) -> None:
         """Look for weights that hold the norm which follows them on the other side."""
@@ -707,8 +726,12 @@ class _Inquiry:
             places = {self.flow.place(row) for row in backward}
             row, none = backward[0], dict[Any, Any]()
             found = self._put(row, gradient_ratios, self.operators, places, otherwise=none)
-            for ratios in found.values():
-                self._add(row, detect_gradients(ratios, context))
+            scaled = detect_together(found, context)
+            self._add(row, scaled)
+            if not scaled:
+                place, nothing = self.flow.place(row), list[Beside]()
+                beside = self._put(row, parameters_beside, self.operators, place, otherwise=nothing)
+                self._add(row, detect_decay(beside))
         created, first_step = self.origins.created(), self.flow.first_step
         later = [row for row in created if steps[row] > first_step]
         if later and later[0] == created[0]:
@@ -919,7 +942,7 @@ class _Inquiry:
 
 
 def findings_of(suspicions: Sequence[Suspicion], first: int | None) -> tuple[Finding, ...]:
-    """Findings, the surest first; one for all places where the same cause acts.
+    """Findings, the surest first; one for all places where one cause acts with one setting.
 
     Parameters
     ----------
@@ -928,11 +951,17 @@ def findings_of(suspicions: Sequence[Suspicion], first: int | None) -> tuple[Fin
     first : int or None
         Number of the pair that created the first difference: what explains it comes first.
     """
-    merged: dict[str, list[tuple[float, Suspicion]]] = {}
+    merged: list[list[tuple[float, Suspicion]]] = []
     for suspicion in _with_rivals(suspicions):
-        merged.setdefault(suspicion.cause, []).append((confidence(suspicion), suspicion))
+        proof = confidence(suspicion), suspicion
+        alike = (one for one in merged if _is_same(one[0][1], suspicion))
+        if (group := next(alike, None)) is not None:
+            group.append(proof)
+        else:
+            merged.append([proof])
     found = []
-    for cause, proofs in merged.items():
+    for proofs in merged:
+        cause = proofs[0][1].cause
         _, best = max(proofs, key=lambda p: (p[1].pair == first, p[0]))
         # The same cause at several places was held against the values of all of them.
         places = {s.pair: s for _, s in proofs}
@@ -960,6 +989,32 @@ def _weights_beside(tensor: TensorPair, peers: Mapping[str, Peers]) -> Sequence[
     return peers["parameter"].but(-1) if tensor.role == "buffer" else []
 
 
+def _is_same(one: Suspicion, other: Suspicion) -> bool:
+    """Whether two are of one cause with the same settings, as far as these are known."""
+    # What is no setting of a layer says where the cause acts, and not otherwise how.
+    is_setting = "setting" in one.evidence and "setting" in other.evidence
+    return one.cause == other.cause and (
+        not is_setting
+        or all(
+            _is_alike(one.evidence.get(side), other.evidence.get(side))
+            for side in ("left", "right")
+        )
+    )
+
+
+def _is_alike(one: Any, other: Any) -> bool:
+    """Whether two settings are one: numbers as closely as they are fitted, words exactly."""
+    if all(isinstance(value, int | float) for value in (one, other)):
+        near = thresholds.ONE_SETTING * max(abs(one), abs(other))
+        return bool(
+            one == other or abs(one - other) <= near or math.isnan(one) or math.isnan(other)
+        )
+    if isinstance(one, Message) and isinstance(other, Message):
+        # Gaps may be names of what is there.
+        return one.id == other.id
+    return not (isinstance(one, str) and isinstance(other, str)) or one == other
+
+
 def _says_something(value: Any) -> bool:
     """Whether a piece of evidence is known at all."""
     if isinstance(value, float):
@@ -985,7 +1040,7 @@ def _shared(suspicions: Sequence[Suspicion]) -> list[Suspicion]:
     """
     most = max((s.rival for s in suspicions if math.isfinite(s.rival)), default=0.0)
     return [
-        replace(s, share=min(s.rival / most, 1.0))
+        replace(s, share=s.share * min(s.rival / most, 1.0))
         if most > 0 and catalogue.of(s.cause).is_part_of
         else s
         for s in suspicions

@@ -12,7 +12,7 @@ _TIMES = (
 # Settings of an optimizer: updates that were copied are not its own.
 _BY_THE_OPTIMIZER = (
     "weight_decay_coupling", "weight_decay_selection", "adam_epsilon_place", "momentum_convention",
-    "schedule_off_by_one", "learning_rate", "optimizer_start_state",
+    "schedule_off_by_one", "learning_rate", "optimizer_start_state", "optimizer_state_lost",
 )
 WORDS: dict[str, str] = {
     "recorded": "已记录", "not recorded": "未记录", "no bias correction": "无偏差修正",
@@ -36,6 +36,16 @@ CAUSES: dict[str, Cause] = {
             "statistics in mindspore.nn: give one side 1 - momentum.",
             "torch 与 mint.nn 的 momentum 是新批次的权重，mindspore.nn 的是旧统计量的权重："
             "其中一侧应改为 1 - momentum。")),
+    "bn_start_state": Cause(
+        ("Running statistics start at another state (BatchNorm)",
+         "滑动统计量的初始状态不同（BatchNorm）"),
+        proof=("Recorded behind the update. Left: {left}. Right: {right}. That leaves "
+            "{residual:.1e} of {before:.1e}.",
+            "在更新之后采集。左：{left}。右：{right}。考虑后误差由 {before:.1e} 降至 "
+            "{residual:.1e}。"),
+        repair=("Load running_mean and running_var with the weights on both sides, and record "
+            "buffers before the call.",
+            "两侧都随权重一起加载 running_mean 与 running_var，并在调用之前采集缓冲区。")),
     "bn_momentum_zero": Cause(
         ("Running statistics never move on one side", "一侧的滑动统计量从不更新"),
         proof=("{tensors} running statistics on the {side} side are bit for bit what they were at "
@@ -64,6 +74,18 @@ CAUSES: dict[str, Cause] = {
         repair=("Compare how the loss is reduced: mean against sum, over samples or tokens, "
             "divided by the accumulation steps or not.",
             "检查损失的归约方式：取均值还是求和、按样本还是按 token、是否除以梯度累积步数。")),
+    "loss_weights": Cause(
+        ("Parts of a batch are weighted by tokens on one side and alike on the other",
+         "一侧按 token 数对批次各部分加权，另一侧权重相同"),
+        proof=("The gradients of {parts} ranks or micro batches differ by a factor each, and these "
+            "are 1 in the mean. Left: {left}. Right: {right}. That leaves {residual:.1e} of "
+            "{before:.1e}.",
+            "{parts} 个 rank 或微批次的梯度各相差一个倍数，其均值为 1。左：{left}。右：{right}。"
+            "考虑后误差由 {before:.1e} 降至 {residual:.1e}。"),
+        repair=("Divide the sum of the losses by the number of tokens of all ranks and micro "
+            "batches on both sides, instead of averaging means over unequal parts.",
+            "两侧都以所有 rank 与微批次的 token 总数去除损失之和，"
+            "而不是对不等长部分的均值再取平均。")),
     "world_size_scale": Cause(
         ("Gradients are summed over processes on one side and averaged on the other",
          "一侧的梯度在进程间求和，另一侧取平均"),
@@ -85,26 +107,28 @@ CAUSES: dict[str, Cause] = {
         repair=("Clip on both sides with the same limit, by the norm of all gradients together, or "
             "record the gradients before clipping on both.",
             "两侧以相同上限、按全部梯度的总范数裁剪，或都在裁剪前记录梯度。"),
-        words={"global": "全局", "each": "逐个"}),
+        is_part_of="update",
+        words={"global": "全局", "each": "逐个", "element": "逐元素", "rank": "各 rank"}),
     "weight_decay_coupling": Cause(
         ("Weight decay is applied in different ways or amounts", "权重衰减的方式或大小不同"),
-        proof=("With its own decay the rule of each side leaves a relative error of {residual:.1e} "
-            "of the updates, with the other side's {rival:.1e}. Gradients: {gradients}.",
-            "各侧采用自身的衰减时，更新的相对误差为 {residual:.1e}；换成另一侧的则为 {rival:.1e}。"
-            "梯度：{gradients}。"),
+        proof=("Left: {left}. Right: {right}. With its own decay a relative error of "
+            "{residual:.1e} is left of each side, with the other's {rival:.1e}.",
+            "左：{left}。右：{right}。各侧采用自身的衰减时，剩余相对误差为 {residual:.1e}；"
+            "换成另一侧的则为 {rival:.1e}。"),
         repair=("Adam(weight_decay) adds the decay to the gradient, AdamW and AdamWeightDecay "
             "subtract it from the values: use the same kind and the same number on both sides.",
             "Adam(weight_decay) 将衰减加到梯度，AdamW 与 AdamWeightDecay 直接从权重中减去："
             "两侧应使用同一种方式与同一数值。"),
         is_part_of="update",
-        words={"coupling": "衰减方式", "value": "数值"}),
+        words={"coupling": "衰减方式", "value": "数值", "gradients": "梯度"}),
     "weight_decay_selection": Cause(
         ("Biases and norm weights are decayed on one side only",
          "仅一侧对偏置与归一化参数做权重衰减"),
-        proof=("Only the updates of one-dimensional parameters differ by a multiple of their "
-            "values: with it a relative error of {residual:.1e} is left, without it {rival:.1e}.",
-            "仅一维参数的更新相差其数值的某个倍数：考虑后相对误差为 {residual:.1e}，否则为 "
-            "{rival:.1e}。"),
+        proof=("Only one-dimensional parameters differ by a multiple of their values. Left: "
+            "{left}. Right: {right}. With it a relative error of {residual:.1e} is left, without "
+            "it {rival:.1e}.",
+            "仅一维参数相差其数值的某个倍数。左：{left}。右：{right}。考虑后相对误差为 "
+            "{residual:.1e}，否则为 {rival:.1e}。"),
         repair=("Use the same parameter groups on both sides.", "两侧使用相同的参数分组。"),
         is_part_of="update",
         words={"selection": "参数选择"}),
@@ -122,10 +146,10 @@ CAUSES: dict[str, Cause] = {
         words={"correction": "偏差修正"}),
     "momentum_convention": Cause(
         ("Momentum, dampening, Nesterov or betas differ", "动量、阻尼、Nesterov 或 betas 不同"),
-        proof=("Each side's updates follow its own momentum to {residual:.1e}; with the other "
-            "side's a relative error of {rival:.1e} is left. Gradients: {gradients}.",
-            "各侧的更新符合自身的动量，误差 {residual:.1e}；换成另一侧的则为 {rival:.1e}。梯度："
-            "{gradients}。"),
+        proof=("Left: {left}. Right: {right}. That leaves a relative error of {residual:.1e} of "
+            "each side's updates; with the other side's setting it is {rival:.1e}.",
+            "左：{left}。右：{right}。由此各侧更新的相对误差为 {residual:.1e}；"
+            "换成另一侧的设置则为 {rival:.1e}。"),
         repair=("Give both optimizers the same momentum, dampening, nesterov and betas; check "
             "which argument is the momentum, and what the default is.",
             "为两侧优化器设置相同的 momentum、dampening、nesterov 与 betas；"
@@ -162,6 +186,18 @@ CAUSES: dict[str, Cause] = {
             "fades with the steps.", "两侧的平方平均应从相同的值开始；该差异会随步数减弱。"),
         is_part_of="update",
         words={"start": "初始值", "squares start at 1": "平方平均从 1 开始"}),
+    "optimizer_state_lost": Cause(
+        ("One side's optimizer lost its state on the way (resume)",
+         "一侧的优化器中途丢失了状态（续训）"),
+        proof=("Left: {left}. Right: {right}. With that each side's updates are explained to "
+            "{residual:.1e}, without it to {rival:.1e}.",
+            "左：{left}。右：{right}。考虑后各侧更新的误差为 {residual:.1e}，否则为 {rival:.1e}。"),
+        repair=("Save optimizer.state_dict() with the weights and load it before the first step "
+            "after a resume; make no new optimizer in between.",
+            "将 optimizer.state_dict() 与权重一并保存，并在续训的第一步之前加载；"
+            "中途不要新建优化器。"),
+        is_part_of="update",
+        words={"restart": "状态重置"}),
     "ema_weights": Cause(
         ("One side holds averaged weights (EMA), the other the raw ones",
          "一侧是滑动平均权重（EMA），另一侧是原始权重"),

@@ -73,6 +73,13 @@ def test_a_momentum_taken_for_eps():
     assert found.evidence["side"] == "left"
 
 
+def test_who_has_the_number_under_both_names_took_none_for_another():
+    known = {"eps": 0.1, "momentum": 0.1}, KNOWN
+    assert argument_order((eps_fit(0.1), eps_fit(1e-5)), known, 0.05, 1e-6) is None
+    taken = {"eps": 0.1, "momentum": 1e-5}, KNOWN
+    assert argument_order((eps_fit(0.1), eps_fit(1e-5)), taken, 0.05, 1e-6) is not None
+
+
 @pytest.mark.parametrize(
     ("left", "right", "known"),
     [

@@ -48,6 +48,9 @@ def argument_order(
             # The other side must use the setting as it recorded it.
             if meant is None or not _same(values[1 - side], known[1 - side].get(setting)):
                 continue
+            # Who has the number under both names has given one setting a value that another has.
+            if _same(values[side], known[side].get(meant)):
+                continue
             evidence = {
                 "setting": setting,
                 "meant": meant,

@@ -14,6 +14,7 @@ import numpy as np
 from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.causes.operands import Operators
 from troubleshooter_nb.analysis.causes.tensors.streams import streamed
+from troubleshooter_nb.analysis.causes.training.decay import Beside
 from troubleshooter_nb.analysis.causes.training.gradients import Ratio
 from troubleshooter_nb.analysis.causes.training.history import History, Track
 from troubleshooter_nb.analysis.flow import Flow
@@ -56,6 +57,9 @@ def gradient_ratios(
             name: float(flow.result[name][row]) for name in ("cosine", "left_l2", "right_l2")
         }
         figures |= _norm_alone(operators, row)
+        for side in _SIDES:
+            ends = [float(flow.result[f"{side}_{end}"][row]) for end in ("min", "max")]
+            figures[f"{side}_largest"] = max(-ends[0], ends[1])
         found[flow.place(row)].append(
             Ratio.of_figures(
                 pair=int(flow.result["order"][row]),
@@ -122,14 +126,21 @@ def history_of(operators: Operators, rank: int, computed: Sequence[int] = ()) ->
     """
     flow = operators.flow
     values: dict[tuple[str, str], dict[int, int]] = defaultdict(dict)
+    there = (flow.result["left_entry"] >= 0) & (flow.result["right_entry"] >= 0)
     for row in flow.roots:
         step, own = flow.place(row)
-        if own == rank:
+        # A run that goes on from a checkpoint has only some of the steps.
+        if own == rank and there[row]:
             values[flow.module_of(row)].setdefault(step, row)
     gradients = _gradients_of(flow, rank, values)
     steps = sorted({step for rows in values.values() for step in rows})
     is_after = _lead_to_values(operators, values, gradients, steps)
     led = steps[1:] if is_after else steps[:-1]
+    # What led to the first values of all is no update, and is remembered by those that follow.
+    complete = [rows for one in gradients for rows in one.values() if all(s in rows for s in led)]
+    has_led_to_first = is_after and bool(steps) and bool(complete)
+    if has_led_to_first and all(steps[0] in rows for rows in complete):
+        led = steps
     tracks = [
         _track(
             operators,
@@ -143,7 +154,49 @@ def history_of(operators: Operators, rank: int, computed: Sequence[int] = ()) ->
     ]
     tracks += _computed(operators, rank, computed)
     fresh = _is_fresh(operators, values, steps, is_after=is_after)
-    return History(tracks, tuple(steps), fresh=fresh, is_after=is_after)
+    norms = tuple(_norms(operators, rows, led, side) for side, rows in enumerate(gradients))
+    return History(tracks, tuple(steps), fresh, is_after, (norms[0], norms[1]))
+
+
+def _norms(
+    operators: Operators,
+    gradients: Mapping[tuple[str, str], Mapping[int, int]],
+    steps: Sequence[int],
+    side: int,
+) -> np.ndarray | None:
+    """Norm of all gradients of one side at each of the steps; None where one is not known."""
+    result, squares = operators.flow.result, np.zeros(len(steps))
+    key = f"{_SIDES[side]}_l2"
+    for rows in gradients.values():
+        for place, step in enumerate(steps):
+            if step in rows:
+                norm = float(result[key][rows[step]])
+                alone = {} if math.isfinite(norm) else _norm_alone(operators, rows[step])
+                squares[place] += alone.get(key, norm) ** 2
+    known = bool(squares.size) and bool(np.isfinite(squares).all() and (squares > 0).all())
+    return np.sqrt(squares) if known else None
+
+
+def parameters_beside(operators: Operators, place: StepRank) -> list[Beside]:
+    """Gradients of a step and rank with the values of their parameters, some elements of each."""
+    flow = operators.flow
+    values = {flow.module_of(row): row for row in flow.roots if flow.place(row) == place}
+    left, right = (
+        {name: rows[place[0]] for name, rows in found.items() if place[0] in rows}
+        for found in _gradients_of(flow, place[1], values)
+    )
+    found = []
+    both = [name for name in left if right.get(name) == left[name]]
+    for name in both[: thresholds.TRAINED_TENSORS]:
+        row, own = left[name], values[name]
+        kept = _beginning(operators, own)
+        left_made, right_made = (_beginning(operators, row, side) for side in (0, 1))
+        if not kept.size == left_made.size == right_made.size:
+            continue
+        if np.isfinite([kept, left_made, right_made]).all():
+            number, noise = int(flow.result["order"][row]), float(operators.origins.typical[row])
+            found.append(Beside(number, len(flow.shape(own)), kept, left_made, right_made, noise))
+    return found
 
 
 def _is_fresh(
@@ -174,10 +227,11 @@ def _lead_to_values(
     """Whether the gradients of a step led to the values of that step, and not away from them.
 
     A loop may save its weights before or after the step: where it leaves that open, the updates
-    tell, which go against the gradients that made them.
+    tell, which go against the gradients that made them. Momentum remembers those before as well,
+    but none can be made of gradients to come.
     """
     away = against = 0
-    dots, norms, sizes = np.zeros(2), np.zeros(2), 0.0
+    alike, elements = np.zeros(2), 0
     for name, rows in values.items():
         found = gradients[1].get(name)
         if not found or any(step not in rows for step in steps):
@@ -191,22 +245,29 @@ def _lead_to_values(
         for at in range(len(steps) - 1):
             if kept[at].size != kept[at + 1].size:
                 continue
-            update = kept[at] - kept[at + 1]
-            for place in (0, 1):
-                gradient = made[at + place]
-                if gradient.size == update.size and np.isfinite([*gradient, *update]).all():
-                    dots[place] += float(gradient @ update)
-                    norms[place] += float(gradient @ gradient)
-            sizes += float(update @ update)
-    if not (away and against and sizes > 0 and norms.all()):
+            update, size = kept[at] - kept[at + 1], kept[at].size
+            both = made[at : at + 2]
+            if any(one.size != size or not np.isfinite(one).all() for one in (*both, update)):
+                continue
+            alike += size * np.array([_own_share(update, *both), _own_share(update, *both[::-1])])
+            elements += size
+    if not (away and against and elements):
         return bool(against and not away)
-    alike = dots / np.sqrt(norms * sizes)
-    return bool(alike[1] > alike[0] + thresholds.GRADIENT_LED)
+    before, after = alike / elements
+    return bool(after > max(thresholds.GRADIENT_LED, before / 2))
 
 
-def _beginning(operators: Operators, row: int) -> np.ndarray:
-    """Some values of the reference, float64; none where it has none."""
-    source = operators.sources(row)[1]
+def _own_share(update: np.ndarray, gradient: np.ndarray, other: np.ndarray) -> float:
+    """Cosine of an update with what a gradient has that another one does not have."""
+    square = float(other @ other)
+    rest = gradient - (float(gradient @ other) / square * other if square > 0 else 0.0)
+    norms = float(np.linalg.norm(rest) * np.linalg.norm(update))
+    return float(rest @ update) / norms if norms > 0 else 0.0
+
+
+def _beginning(operators: Operators, row: int, side: int = 1) -> np.ndarray:
+    """Some values of a side, by default the reference, float64; none where it has none."""
+    source = operators.sources(row)[side]
     if source is None:
         return np.zeros(0)
     count = min(math.prod(source.shape), thresholds.MAP_PIECE)

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from tests.analysis.causes.training.kit import (
+    SHAPES,
+    STEPS,
+    Run,
+    adam,
+    causes,
+    history,
+    sgd,
+    sources,
+)
 from troubleshooter_nb.analysis.causes.confidence import confidence
 from troubleshooter_nb.analysis.causes.training.history import (
     History,
@@ -16,89 +28,8 @@ from troubleshooter_nb.analysis.causes.training.history import (
 from troubleshooter_nb.analysis.causes.training.updates import detect_updates
 from troubleshooter_nb.catalogue import CAUSES
 from troubleshooter_nb.dump import ArrayInMemory
-
-STEPS = 5
-SHAPES = {"a.weight": (24, 12), "a.bias": (24,), "norm.weight": (24,), "b.weight": (8, 24)}
-
-
-def sources(arrays):
-    return tuple(ArrayInMemory(np.array(one)) for one in arrays)
-
-
-def history(left, right, gradients=True):
-    """Of two runs: (values by name, gradients by name)."""
-    tracks = [
-        Track(
-            *(name, pair),
-            values=(sources(left[0][name]), sources(right[0][name])),
-            gradients=(sources(left[1][name]), sources(right[1][name])) if gradients else ((), ()),
-        )
-        for pair, name in enumerate(left[0])
-    ]
-    return History(tuple(tracks))
-
-
-def causes(*runs, **keywords):
-    return [one.cause for one in detect_updates(history(*runs, **keywords))]
-
-
-class Run:
-    """Given gradients, another set at every step, and float32 values."""
-
-    def __init__(self, seed=0, steps=STEPS):
-        rng = np.random.default_rng(seed)
-        scales = {"a.weight": 0.2, "a.bias": 0.05, "b.weight": 0.2}
-        self.start = {
-            name: (rng.normal(size=shape) * scales[name]).astype(np.float32)
-            if name in scales
-            else np.ones(shape, np.float32)
-            for name, shape in SHAPES.items()
-        }
-        self.targets = [
-            {
-                name: rng.normal(size=shape) * 10.0 ** rng.uniform(-4, 0, shape)
-                for name, shape in SHAPES.items()
-            }
-            for _ in range(steps)
-        ]
-
-    def run(self, update, dtype=np.float32):
-        values = {name: [one.astype(dtype)] for name, one in self.start.items()}
-        gradients = {name: [] for name in SHAPES}
-        state = {name: {} for name in SHAPES}
-        for step, target in enumerate(self.targets):
-            for name in SHAPES:
-                now = values[name][-1]
-                gradient = (target[name] * 0.1).astype(np.float32)
-                gradients[name].append(gradient)
-                new = update(step, now.astype(float), gradient.astype(float), state[name])
-                values[name].append(new.astype(dtype))
-        return values, gradients
-
-
-def sgd(rate=0.1, momentum=0.0, decay=0.0, rates=None, only_matrices=False, decoupled=False):
-    def update(step, value, gradient, state):
-        k = 0.0 if only_matrices and value.ndim < 2 else decay
-        if not decoupled:
-            gradient = gradient + k * value
-        state["m"] = momentum * state.get("m", 0.0) + gradient
-        now = rate if rates is None else rates[step]
-        return value - now * state["m"] - (now * k * value if decoupled else 0.0)
-
-    return update
-
-
-def adam(rate=1e-3, betas=(0.9, 0.999), eps=1e-8, start=0.0, correct=True, inside=False):
-    def update(step, value, gradient, state):
-        state["m"] = betas[0] * state.get("m", 0.0) + (1 - betas[0]) * gradient
-        state["v"] = betas[1] * state.get("v", start) + (1 - betas[1]) * gradient**2
-        mean = 1 - betas[0] ** (step + 1) if correct else 1.0
-        square = 1 - betas[1] ** (step + 1) if correct else 1.0
-        v = state["v"] / square
-        return value - rate * state["m"] / mean / (np.sqrt(v + eps) if inside else np.sqrt(v) + eps)
-
-    return update
-
+from troubleshooter_nb.messages import told
+from troubleshooter_nb.thresholds import TRAINED_TENSORS
 
 SAME_RULES = {
     "sgd": sgd(),
@@ -235,6 +166,19 @@ def test_a_part_that_does_not_move_is_frozen():
     assert next(one for one in found if one.cause == "frozen_part").evidence["part"] == "a.*"
 
 
+def test_what_decay_or_rounding_alone_moves_was_not_frozen():
+    values, gradients = Run(0).run(sgd(0.5, momentum=0.9))
+    still = {**values, "a.bias": [values["a.bias"][0]] * (STEPS + 1)}
+    start = values["a.bias"][0]
+    for moved in (
+        [start * np.float32(0.999) ** step for step in range(STEPS + 1)],
+        [np.nextafter(start, np.float32(step % 2)) for step in range(STEPS + 1)],
+    ):
+        other = {**values, "a.bias": moved}
+        found = detect_updates(history((still, gradients), (other, gradients), gradients=False))
+        assert "frozen_part" not in [one.cause for one in found]
+
+
 @pytest.mark.parametrize("name", ["bfloat16", "float16"])
 def test_updates_lost_in_low_precision_values_are_found(name):
     import ml_dtypes
@@ -351,6 +295,126 @@ def test_big_tensors_are_read_in_part_and_broken_ones_are_left_out():
     assert [one.track.name for one in samples] == ["big"]
     assert sum(read) <= 6 * 100_000
     assert detect_updates(History()) == []
+
+
+def test_of_many_tensors_every_kind_is_there():
+    def track(name, shape, role="parameter", slot=""):
+        values = sources([np.full(shape, t, np.float32) for t in range(2)])
+        return Track(name, 0, role, slot, (values, values))
+
+    tracks = []
+    for number in range(200):
+        tracks += [track(f"{number}.weight", (3, 3)), track(f"{number}.bias", (3,))]
+        slots = "running_mean", "running_var", "num_batches_tracked"
+        tracks += [track(f"{number}.{slot}", (3,), "buffer", slot) for slot in slots]
+    found = sample(History(tuple(tracks)))
+    kinds = Counter(one.track.name.partition(".")[2] for one in found)
+    assert sum(kinds.values()) == TRAINED_TENSORS
+    assert set(kinds) == {"weight", "bias", "running_mean", "running_var"}
+    # Mean and variance of the same layers, which belong together.
+    layers = [
+        {one.track.name.partition(".")[0] for one in found if one.track.slot == slot}
+        for slot in ("running_mean", "running_var")
+    ]
+    assert layers[0] == layers[1]
+
+
+def without(runs, name):
+    """The same runs, of which nobody recorded this gradient."""
+    known = history(*runs)
+    tracks = [replace(t, gradients=((), ())) if t.name == name else t for t in known.tracks]
+    return replace(known, tracks=tracks)
+
+
+@pytest.mark.parametrize("case", ["rate", "betas", "eps", "coupling"])
+def test_a_tensor_without_gradients_is_left_out_of_the_fit(case):
+    left, right, cause = DIFFERENT[case]
+    data = Run(0)
+    found = detect_updates(without((data.run(left), data.run(right)), "b.weight"))
+    assert [(one.cause, one.evidence["gradients"]) for one in found] == [(cause, "recorded")]
+
+
+def behind_a_step(runs):
+    """What is left of runs that saved behind each step: the first gradient led to no update."""
+    known = history(*runs)
+    tracks = [
+        replace(t, values=(t.values[0][1:], t.values[1][1:]), gradients=t.gradients)
+        for t in known.tracks
+    ]
+    return replace(known, tracks=tracks, is_after=True)
+
+
+@pytest.mark.parametrize(
+    "case", ["rate", "momentum", "betas", "eps", "no correction", "decay", "coupling"]
+)
+def test_the_step_before_the_first_values_is_remembered(case):
+    left, right, cause = DIFFERENT[case]
+    data = Run(0)
+    found = detect_updates(behind_a_step((data.run(left), data.run(right))))
+    assert [one.cause for one in found] == [cause]
+
+
+def forgets(rule, at):
+    def update(step, value, gradient, state):
+        if step == at:
+            state.clear()
+        return rule(step - at if step >= at else step, value, gradient, state)
+
+    return update
+
+
+@pytest.mark.parametrize("rule", [sgd(momentum=0.9), sgd(momentum=0.9, decay=0.01), adam()])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_state_that_is_lost_on_the_way_is_told_with_its_step(rule, swapped):
+    data = Run(0)
+    runs = [data.run(forgets(rule, 2)), data.run(rule)]
+    (found,) = detect_updates(history(*(runs[::-1] if swapped else runs)))
+    assert found.cause == "optimizer_state_lost"
+    said = found.evidence["right" if swapped else "left"]
+    assert told(said, "en") == "nothing remembered from step 2 on"
+    # Saved behind the steps, of which the first led to no update that was seen.
+    late = replace(behind_a_step(runs), steps=tuple(range(11, 11 + STEPS)))
+    (found,) = detect_updates(late)
+    assert told(found.evidence["left"], "en") == "nothing remembered from step 13 on"
+
+
+def going_on(runs, at):
+    """Runs from a later step on."""
+    known = history(*runs)
+    tracks = [
+        replace(
+            t,
+            values=(t.values[0][at:], t.values[1][at:]),
+            gradients=(t.gradients[0][at:], t.gradients[1][at:]),
+        )
+        for t in known.tracks
+    ]
+    steps = tuple(range(at, STEPS + 1))
+    return replace(known, tracks=tracks, steps=steps, fresh=False, norms=(None, None))
+
+
+@pytest.mark.parametrize(
+    ("rule", "sure"),
+    [(sgd(momentum=0.9), 0.9), (sgd(momentum=0.9, decay=0.01), 0.9), (adam(), 0.5)],
+)
+@pytest.mark.parametrize("swapped", [False, True])
+def test_an_optimizer_that_begins_anew_at_a_resume_is_told(rule, sure, swapped):
+    data = Run(0)
+    runs = [data.run(forgets(rule, 2)), data.run(rule)]
+    (found,) = detect_updates(going_on(runs[::-1] if swapped else runs, 2))
+    assert (found.cause, found.evidence["side"]) == (
+        "optimizer_state_lost",
+        "right" if swapped else "left",
+    )
+    assert confidence(found) > sure
+
+
+@pytest.mark.parametrize("case", ["rate", "momentum", "none", "betas", "eps", "coupling"])
+def test_other_settings_that_go_on_are_no_lost_state(case):
+    left, right, _ = DIFFERENT[case]
+    data = Run(0)
+    found = detect_updates(going_on((data.run(left), data.run(right)), 2))
+    assert "optimizer_state_lost" not in [one.cause for one in found]
 
 
 def torch_run(make, seed=0, steps=4, batch_seed=1):

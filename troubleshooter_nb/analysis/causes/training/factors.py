@@ -13,6 +13,7 @@ import numpy as np
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.thresholds import SMALLEST_LOSS_SCALE
 
+UNNAMED = "no number that is known"
 _LOSS_SCALE = Message("evidence_words.loss scale")
 
 # key of the context -> cause, what it is called; the more specific first.
@@ -33,6 +34,16 @@ class Name:
     cause: str
     name: str
     facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+def usual_number(value: float, tolerance: float) -> float | None:
+    """One of the round numbers that people choose, where a positive value is that of them."""
+    decade = 10.0 ** math.floor(math.log10(value)) if value > 0 else 0.0
+    digits = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 8.0, 10.0)
+    for number in (digit * decade for digit in digits):
+        if number > 0 and abs(value - number) <= tolerance * number:
+            return float(f"{number:.6g}")
+    return None
 
 
 def names_of(factor: float, precision: float, context: Mapping[str, Any]) -> list[Name]:
@@ -68,7 +79,7 @@ def names_of(factor: float, precision: float, context: Mapping[str, Any]) -> lis
         near_fraction = abs(size / float(fraction) - 1) <= near < 1e-5
         first, second = fraction.numerator, fraction.denominator
         counts = Message("evidence.counts_as", first=first, second=second)
-        names.append(Name("loss_reduction", counts if near_fraction else "no number that is known"))
+        names.append(Name("loss_reduction", counts if near_fraction else UNNAMED))
     return names
 
 

@@ -133,7 +133,7 @@ def _coupling(sides: tuple[_First, _First]) -> list[Suspicion]:
         for side, word in ((coupled, "in the gradient"), (other, "decoupled")):
             decay, coupling = f"{decayed.decay / rate:.3g}", evidence_word(word)
             said = Message("evidence.decay", decay=decay, coupling=coupling)
-            evidence[f"{_SIDES[side]}_rule"] = _adam(rate, said)
+            evidence |= {_SIDES[side]: said, f"{_SIDES[side]}_rule": _adam(rate, said)}
         rival = float(np.linalg.norm(apart)) / norm
         return [
             Suspicion(

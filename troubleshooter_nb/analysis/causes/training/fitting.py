@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from troubleshooter_nb import thresholds
-from troubleshooter_nb.analysis.causes.training.history import Sampled
+from troubleshooter_nb.analysis.causes.training.history import History, Sampled
 from troubleshooter_nb.analysis.causes.training.rules import (
     GROUPS,
     Material,
@@ -20,10 +20,13 @@ from troubleshooter_nb.analysis.causes.training.rules import (
 )
 
 
-def material_of(samples: Sequence[Sampled], side: int) -> Material | None:
-    """What a side's rule is fitted to; None without gradients or without updates."""
-    chosen = [one for one in samples if one.gradients[side] is not None]
-    if not chosen or len(chosen) < len(samples):
+def material_of(samples: Sequence[Sampled], side: int, history: History) -> Material | None:
+    """What a side's rule is fitted to; None without gradients or without updates.
+
+    A tensor without gradients on a side is left out: one that is tied to another, or not trained.
+    """
+    chosen = [one for one in samples if all(known is not None for known in one.gradients)]
+    if sum(one.values[side].shape[1] for one in chosen) < thresholds.FEWEST_TRAINED:
         return None
     most = max(thresholds.TRAINED_FITTED // len(chosen), 64)
     thin = [one.thinned(most) for one in chosen]
@@ -31,13 +34,17 @@ def material_of(samples: Sequence[Sampled], side: int) -> Material | None:
     for name in GROUPS:
         members = [one for one in thin if (one.ndim <= 1) == (name == GROUPS[0])]
         steps = len(thin[0].values[side]) - 1
-        gradients, values, updates = (np.empty((steps, 0)) for _ in range(3))
+        made = [known for known in (one.gradients[side] for one in thin) if known is not None]
+        unseen = min(len(known) for known in made) - steps
+        gradients, values, updates = (np.empty((n, 0)) for n in (*[steps + unseen] * 2, steps))
         for one in members:
             known = one.gradients[side]
             if known is None:
                 continue
-            gradients = np.hstack([gradients, known])
-            values = np.hstack([values, one.values[side][:-1]])
+            gradients = np.hstack([gradients, known[len(known) - steps - unseen :]])
+            # What the values were before the first that are known, their decay hardly depends on.
+            before = one.values[side][[0] * unseen + [*range(steps)]]
+            values = np.hstack([values, before])
             updates = np.hstack([updates, one.updates[side]])
             # An error spread evenly over a unit of the last place, which is one to two roundoffs.
             stored = 0.42 * one.roundoff[side] * one.values[side][1:]
@@ -47,7 +54,8 @@ def material_of(samples: Sequence[Sampled], side: int) -> Material | None:
         groups.append((gradients, values, updates))
     if not total > 0:
         return None
-    return Material(tuple(groups), math.sqrt(rounding / total))
+    numbers = history.led(len(groups[0][0]))
+    return Material(tuple(groups), math.sqrt(rounding / total), history.norms[side], numbers)
 
 
 def fit_all(material: Material) -> list[Rule]:
@@ -77,9 +85,44 @@ def is_worse(residual: float, best: float, material: Material) -> bool:
     return residual**2 - best**2 > allowed
 
 
+def is_good(rule: Rule, side: Material) -> bool:
+    """Whether a rule leaves so little of a side that it is that of its optimizer."""
+    return rule.residual < min(thresholds.RULE_RECOGNISED, max(1e3 * side.floor, 1e-3))
+
+
+def without_idle_decay(rule: Rule, side: Material) -> Rule:
+    """Decays that explain nothing set to 0."""
+    for place in range(len(rule.decay)):
+        if rule.decay[place] == 0.0:
+            continue
+        held = {f"decay_{i}": 0.0 for i, one in enumerate(rule.decay) if one == 0.0}
+        tried = fit(rule, side, held | {f"decay_{place}": 0.0})
+        if not clearly_worse(tried.residual, rule.residual, side):
+            rule = tried
+    return rule
+
+
+def clearly_worse(residual: float, best: float, side: Material) -> bool:
+    """Whether a residual is larger by more than chance, and by more than a little."""
+    excess = residual**2 - best**2
+    return is_worse(residual, best, side) and excess > thresholds.SWAPPED_MARGIN * (
+        best**2 + side.floor**2
+    )
+
+
 def held_against(rule: Rule, material: Material) -> Rule:
     """The rule as it is, nothing fitted, with what it leaves of these updates."""
     return replace(rule, residual=float(np.linalg.norm(_remainder(rule, material))))
+
+
+def at_other_rate(rule: Rule, material: Material) -> tuple[Rule, float]:
+    """The rule with all its rates times one factor, the best, and this factor."""
+    rest = _remainder(rule, material)
+    made = _remainder(replace(rule, rates=(0.0,) * len(rule.rates)), material) - rest
+    square = float(made @ made)
+    factor = 1.0 + (float(rest @ made) / square if square > 0 else 0.0)
+    rates = tuple(factor * rate for rate in rule.rates)
+    return held_against(replace(rule, rates=rates), material), factor
 
 
 def fit(form: Rule, material: Material, held: Mapping[str, float] | None = None) -> Rule:
@@ -200,9 +243,9 @@ def _moved(
 def _remainder(rule: Rule, material: Material) -> np.ndarray:
     """What the rule leaves of every update, flat, over the norm of all."""
     pieces = []
-    for (gradients, values, updates), decay in zip(material.groups, rule.decay, strict=True):
-        direction, decayed = simulate(rule, gradients, values, decay)
+    for group, decay in zip(material.groups, rule.decay, strict=True):
+        direction, decayed = simulate(rule, group, decay)
         rates = np.array(rule.rates)[:, None]
-        pieces.append((updates + rates * (direction + decay * decayed)).ravel())
+        pieces.append((group[2] + rates * (direction + decay * decayed)).ravel())
     flat: np.ndarray = np.concatenate(pieces) / material.norm
     return flat

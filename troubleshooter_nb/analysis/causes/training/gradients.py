@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Suspicion
-from troubleshooter_nb.analysis.causes.training.factors import Name, names_of
+from troubleshooter_nb.analysis.causes.training.factors import UNNAMED, Name, names_of, usual_number
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.thresholds import (
     FEWEST_GRADIENTS,
+    FEWEST_SATURATED,
     GRADIENT_RESIDUE,
     GRADIENT_UNDONE,
     STRAY_GRADIENTS,
@@ -41,6 +42,8 @@ class Ratio:
         Norm of what rounding may leave, over the norm of the right side.
     left_l2, right_l2 : float
         Norms; 0 for a gradient of zeros, nan where that side has none or it was not measured.
+    left_largest, right_largest : float
+        Largest absolute values; nan as norms.
     """
 
     pair: int
@@ -51,6 +54,8 @@ class Ratio:
     noise: float
     left_l2: float = math.nan
     right_l2: float = math.nan
+    left_largest: float = math.nan
+    right_largest: float = math.nan
 
     @classmethod
     def of_figures(
@@ -63,12 +68,15 @@ class Ratio:
         right_l2: float,
         size: int,
         noise: float,
+        left_largest: float = math.nan,
+        right_largest: float = math.nan,
     ) -> Ratio:
         """From the figures of a comparison."""
         proper = left_l2 > 0 and right_l2 > 0
         factor = cosine * left_l2 / right_l2 if proper else math.nan
         misfit = math.sqrt(max(1.0 - cosine * cosine, 0.0)) if proper else math.nan
-        return cls(pair, name, factor, misfit, size, noise, left_l2, right_l2)
+        largest = left_largest, right_largest
+        return cls(pair, name, factor, misfit, size, noise, left_l2, right_l2, *largest)
 
 
 def detect_gradients(gradients: Sequence[Ratio], context: Mapping[str, Any]) -> list[Suspicion]:
@@ -89,15 +97,16 @@ def detect_gradients(gradients: Sequence[Ratio], context: Mapping[str, Any]) -> 
         Of loss_reduction, world_size_scale, loss_scale_left, gradient_clipping, frozen_part.
     """
     found = []
-    common = _common_factor(gradients, context)
+    common = common_factor(gradients, context)
     if common is not None:
         found.append(common)
     else:
-        found += _clipped_each(gradients)
+        found += _clipped_each(gradients) or _clipped_values(gradients)
     return found + _frozen(gradients)
 
 
-def _common_factor(gradients: Sequence[Ratio], context: Mapping[str, Any]) -> Suspicion | None:
+def common_factor(gradients: Sequence[Ratio], context: Mapping[str, Any]) -> Suspicion | None:
+    """What one factor on all gradients of a step is likely to be; None where there is none."""
     usable = [one for one in gradients if math.isfinite(one.factor) and one.size > 0]
     if len(usable) < FEWEST_GRADIENTS:
         return None
@@ -147,8 +156,11 @@ def _factor_finding(
         **first.facts,
     }
     independent = sum(one.size for one in usable) - 1
+    # A factor that no number explains may be a clipping, whose limit need not be round.
+    share = 0.5 if first.name == UNNAMED else 1.0
     return Suspicion(
-        first.cause, before, residual, before, floor, evidence, usable[0].pair, independent
+        *(first.cause, before, residual, before, floor, evidence, usable[0].pair, independent),
+        share=share,
     )
 
 
@@ -197,17 +209,11 @@ def _limit(norm: float, precision: float, context: Mapping[str, Any]) -> float |
     # Both frameworks divide by norm + 1e-6, and sum the squares in float32.
     tolerance = max(4.0 * precision, 2e-5)
     given = context.get("clip")
-    known = [] if given is None else np.atleast_1d(np.asarray(given, float)).tolist()
-    digits = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 8.0)
-    decade = 10.0 ** math.floor(math.log10(norm)) if norm > 0 else 0.0
-    usual = [digit * decade * ten for ten in (1.0, 10.0) for digit in digits]
-    # In low precision a norm is near one of these numbers by accident too often.
-    if tolerance > 1e-3:
-        usual = []
-    for limit in [*known, *usual]:
+    for limit in [] if given is None else np.atleast_1d(np.asarray(given, float)).tolist():
         if limit > 0 and abs(norm - limit) <= tolerance * limit:
             return float(f"{limit:.6g}")
-    return None
+    # In low precision a norm is near one of these numbers by accident too often.
+    return usual_number(norm, tolerance) if tolerance <= 1e-3 else None
 
 
 def _clipped_each(gradients: Sequence[Ratio]) -> list[Suspicion]:
@@ -260,6 +266,45 @@ def _clipped_each(gradients: Sequence[Ratio]) -> list[Suspicion]:
     return found
 
 
+def _clipped_values(gradients: Sequence[Ratio]) -> list[Suspicion]:
+    """Each value clipped: those that shrank all have one largest value, the others agree."""
+    for side, other in (("left", "right"), ("right", "left")):
+        largest = np.array([getattr(one, f"{side}_largest") for one in gradients])
+        theirs = np.array([getattr(one, f"{other}_largest") for one in gradients])
+        shrunk = [
+            one
+            for one, own, larger in zip(gradients, largest, theirs, strict=True)
+            if own < larger * (1 - 4 * one.noise - 1e-6)
+        ]
+        if len(shrunk) < FEWEST_SATURATED:
+            continue
+        limit = float(np.median([getattr(one, f"{side}_largest") for one in shrunk]))
+        off = [abs(getattr(one, f"{side}_largest") / limit - 1) for one in shrunk]
+        chosen = {one.pair for one in shrunk}
+        rest = [one for one in gradients if one.pair not in chosen and math.isfinite(one.factor)]
+        agree = all(_distance_to_one(one) <= 4 * one.noise + 1e-6 for one in rest)
+        # A bound is a number of its own: stored, it is the same everywhere.
+        if max(off) > 1e-6 or not agree or not all(largest <= limit * (1 + 1e-6)):
+            continue
+        limit = float(f"{limit:.6g}")
+        said = [Message("evidence.unclipped")] * 2
+        said[side == "right"] = Message("evidence.clipped_values", limit=limit)
+        evidence = {
+            **dict(zip(("left", "right"), said, strict=True)),
+            **{"limit": limit, "clipped": side, "form": "element"},
+            **{"tensors": len(shrunk), "of": len(gradients)},
+        }
+        before = math.sqrt(float(np.mean([_distance_to_one(one) ** 2 for one in shrunk])))
+        floor = max(max(one.noise for one in shrunk), 1e-7)
+        return [
+            Suspicion(
+                *("gradient_clipping", before, max(off), before, floor),
+                *(evidence, shrunk[0].pair, sum(one.size for one in shrunk) - 1),
+            )
+        ]
+    return []
+
+
 def _distance_to_one(one: Ratio) -> float:
     return float(_distances(np.array([one.factor]), np.array([min(one.misfit, 1.0)]), 1.0)[0])
 
@@ -303,7 +348,8 @@ def _frozen(gradients: Sequence[Ratio]) -> list[Suspicion]:
 def connected_part(names: Sequence[str], everything: Sequence[str]) -> str | None:
     """What some of the parameters have in common that no other has; None for nothing.
 
-    A dotted prefix (``encoder.*``), a last part (``*.bias``), or that they follow each other.
+    A dotted prefix (``encoder.*``), all but one (``all but head.*``), a last part (``*.bias``), or
+    that they follow each other.
     """
     if not names:
         return None
@@ -312,14 +358,15 @@ def connected_part(names: Sequence[str], everything: Sequence[str]) -> str | Non
     if len(names) == 1:
         return names[0]
     parts = [name.split(".") for name in names]
-    prefix: list[str] = []
-    for column in zip(*(part[:-1] for part in parts), strict=False):
-        if len(set(column)) > 1:
-            break
-        prefix.append(column[0])
+    prefix = _prefix(parts)
     start = ".".join(prefix) + "."
     if prefix and not any(name.startswith(start) for name in others):
         return f"{start}*"
+    trained = [name.split(".") for name in others]
+    if others and len(names) > 1 and (rest := _prefix(trained)):
+        start = ".".join(rest) + "."
+        if not any(name.startswith(start) for name in names):
+            return Message("evidence.all_but", part=f"{start}*")
     last = {part[-1] for part in parts}
     if len(last) == 1 and not any(name.split(".")[-1] in last for name in others):
         return f"*.{last.pop()}"
@@ -327,3 +374,13 @@ def connected_part(names: Sequence[str], everything: Sequence[str]) -> str | Non
     if places[-1] - places[0] + 1 == len(places):
         return f"{names[0]} ... {names[-1]}"
     return None
+
+
+def _prefix(names: Sequence[Sequence[str]]) -> list[str]:
+    """The first parts that names have in common, but for their last ones."""
+    prefix: list[str] = []
+    for column in zip(*(name[:-1] for name in names), strict=False):
+        if len(set(column)) > 1:
+            break
+        prefix.append(column[0])
+    return prefix

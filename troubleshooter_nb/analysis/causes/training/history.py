@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -10,8 +11,14 @@ import numpy as np
 
 from troubleshooter_nb.dump import ArraySource
 from troubleshooter_nb.metrics.floats import computable, unit_roundoff
-from troubleshooter_nb.thresholds import TRAINED_ELEMENTS, TRAINED_PIECES, TRAINED_TENSORS
+from troubleshooter_nb.thresholds import (
+    TRAINED_ELEMENTS,
+    TRAINED_PIECES,
+    TRAINED_TENSORS,
+    TRAINED_TOGETHER,
+)
 
+RUNNING = ("running_mean", "running_var")
 Sources = Sequence[ArraySource | None]
 
 
@@ -31,7 +38,8 @@ class Track:
     values : tuple of sequence of ArraySource or None
         Left, right: values before step 0, before step 1, ... and after the last.
     gradients : tuple of sequence of ArraySource or None
-        Left, right: gradient of each step, one less than values; empty where not recorded.
+        Left, right: gradient of each step, one less than values; empty where not recorded. As
+        many as values where that of the step is known which led to the first of them.
     """
 
     name: str
@@ -55,12 +63,20 @@ class History:
         Whether the first value is that before the very first step of the optimizer.
     is_after : bool
         Whether each value was saved after the step of its number, whose gradients led to it.
+    norms : tuple of ndarray or None
+        Left, right: norm of all gradients of a step together, of the steps whose gradients the
+        tracks have; None where one was not measured.
     """
 
     tracks: Sequence[Track] = field(default_factory=tuple)
     steps: tuple[int, ...] = ()
     fresh: bool = True
     is_after: bool = False
+    norms: tuple[np.ndarray | None, np.ndarray | None] = (None, None)
+
+    def led(self, count: int) -> tuple[int, ...]:
+        """Numbers of the steps of so many gradients."""
+        return self.steps[-count:] if self.is_after else self.steps[:count]
 
 
 @dataclass(frozen=True)
@@ -68,7 +84,8 @@ class Sampled:
     """A sample of a track's elements: the same elements of every step and both sides.
 
     `values` and `gradients` are float64 arrays, shape (steps + 1, n) and (steps, n), of left and
-    right; None for gradients that were not recorded. `roundoff` is that of the stored values.
+    right; None for gradients that were not recorded, (steps + 1, n) where those of the step before
+    the first value are there. `roundoff` is that of the stored values.
     """
 
     track: Track
@@ -98,17 +115,40 @@ class Sampled:
 
 def sample(history: History, most_elements: int = TRAINED_ELEMENTS) -> list[Sampled]:
     """A bounded sample of a history; tensors that lack a step on one side are left out."""
-    read = (_read(track, most_elements) for track in _chosen(history))
+    chosen = _chosen(history)
+    most = min(most_elements, TRAINED_TOGETHER // max(len(chosen), 1))
+    read = (_read(track, most) for track in chosen)
     return [one for one in read if one is not None]
 
 
 def _chosen(history: History) -> list[Track]:
-    """The tracks that are sampled, evenly spread over those without gaps."""
-    usable = [track for track in history.tracks if _complete(track)]
-    if len(usable) <= TRAINED_TENSORS:
-        return usable
-    chosen = np.unique(np.linspace(0, len(usable) - 1, TRAINED_TENSORS).astype(int))
-    return [usable[place] for place in chosen]
+    """The tracks that are sampled: of each kind some, evenly spread over those without gaps.
+
+    Tensors come in turns, weight, bias, mean, variance: every so many of all would leave out kinds.
+    """
+    usable = [track for track in history.tracks if _is_asked(track) and _complete(track)]
+    kinds: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for place, track in enumerate(usable):
+        kinds[_kind(track)].append(place)
+    chosen, left = list[int](), TRAINED_TENSORS
+    for number, places in enumerate(sorted(kinds.values(), key=len)):
+        most = min(left // (len(kinds) - number), len(places))
+        chosen += [places[at] for at in np.linspace(0, len(places) - 1, most).astype(int)]
+        left -= most
+    return [usable[place] for place in sorted(chosen)]
+
+
+def _is_asked(track: Track) -> bool:
+    """Whether any cause is looked for in it: of buffers, running statistics."""
+    return track.role != "buffer" or track.slot in RUNNING
+
+
+def _kind(track: Track) -> tuple[str, ...]:
+    """What tensors of a network that come in turns have in common."""
+    if track.role == "parameter":
+        first = track.values[0][0]
+        return track.role, "flat" if first is None or len(first.shape) <= 1 else "other"
+    return track.role, track.slot
 
 
 def _complete(track: Track) -> bool:
@@ -152,9 +192,9 @@ def _gradients(
     side: Sources, steps: int, shape: tuple[int, ...], ranges: list[tuple[int, int]]
 ) -> np.ndarray | None:
     """The gradients of every step, or None where one is missing or has another shape."""
-    if len(side) < steps or any(one is None or one.shape != shape for one in side[:steps]):
+    if len(side) < steps or any(one is None or one.shape != shape for one in side):
         return None
-    return _stack(side[:steps], ranges)
+    return _stack(side[: steps + 1], ranges)
 
 
 def _stack(side: Sources, ranges: list[tuple[int, int]]) -> np.ndarray | None:

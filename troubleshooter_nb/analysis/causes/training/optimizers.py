@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Suspicion
+from troubleshooter_nb.analysis.causes.training.clipping import (
+    Throughout,
+    clip_of_one,
+    clipped_throughout,
+    clips_between,
+)
+from troubleshooter_nb.analysis.causes.training.factors import usual_number
 from troubleshooter_nb.analysis.causes.training.fitting import (
+    at_other_rate,
     best_of,
+    clearly_worse,
     fit,
     fit_all,
     held_against,
+    is_good,
     is_worse,
+    without_idle_decay,
 )
+from troubleshooter_nb.analysis.causes.training.rule_words import about, rule_text
 from troubleshooter_nb.analysis.causes.training.rules import (
     Material,
     Rule,
@@ -24,20 +36,14 @@ from troubleshooter_nb.analysis.causes.training.rules import (
     spread,
     switched,
 )
-from troubleshooter_nb.messages import Message, joined
-from troubleshooter_nb.naming.evidence import evidence_word
-from troubleshooter_nb.thresholds import (
-    AS_GOOD_UNFITTED,
-    RULE_RECOGNISED,
-    SAME_RATE,
-    SWAPPED_MARGIN,
-)
+from troubleshooter_nb.thresholds import AS_GOOD_UNFITTED, SAME_RATE, USUAL_CLOSE
 
 _MOST_RATES = 8  # named in the evidence
-_SETTINGS = (
-    *("momentum", "dampening", "nesterov", "beta", "eps", "place", "correction", "start"),
-    "decoupled",
-)
+# What an optimizer of each family has.
+_SETTINGS = {
+    "sgd": ("momentum", "dampening", "nesterov", "decoupled"),
+    "adam": ("momentum", "beta", "eps", "place", "correction", "start", "decoupled"),
+}
 
 Sides = tuple[Material, Material]
 Rules = tuple[Rule, Rule]
@@ -45,25 +51,35 @@ Rules = tuple[Rule, Rule]
 
 def detect_rules(sides: Sides) -> list[Suspicion]:
     """Suspicions from the update rules of left and right, each fitted to its own gradients."""
-    left, right = (_without_idle_decay(best_of(fit_all(side), side), side) for side in sides)
+    left, right = (without_idle_decay(best_of(fit_all(side), side), side) for side in sides)
     chosen = _one_choice_apart((left, right), sides)
-    if chosen is not None:
-        return [chosen]
-    rules = _same_form((left, right), sides)
-    good = all(
-        rule.residual < min(RULE_RECOGNISED, max(1e3 * side.floor, 1e-3))
-        for rule, side in zip(rules, sides, strict=True)
-    )
+    if chosen:
+        return chosen
+    limit = min(0.0 if side.norms is None else float(side.norms.min()) for side in sides)
+    before = left, right
+    through = [
+        clipped_throughout(rule, side, limit) for rule, side in zip(before, sides, strict=True)
+    ]
+    sides = through[0].material, through[1].material
+    rules = _same_form((through[0].rule, through[1].rule), sides)
+    good = all(is_good(rule, side) for rule, side in zip(rules, sides, strict=True))
     if not good or rules[0].family != rules[1].family:
         return []
     found = [*_constants(rules, sides), *_decays(rules, sides)]
-    found += _rates(rules, sides)
+    clips = [one.is_clipped for one in through]
+    rates = _rates(rules, sides) if clips[0] == clips[1] else []
+    if any(clips) and (rates or not all(clips)):
+        clip = _clip_throughout(through, before, rules, sides, rates)
+        # Of norms that are all cut to one limit the rate is known times that limit.
+        found += [replace(one, share=0.5 if rates else 1.0) for one in (clip, *rates)]
+    else:
+        found += rates
     # Of two signs of one cause that which is worth more: a missing correction also moves eps.
     strongest = {one.cause: one for one in sorted(found, key=lambda one: one.rival)}
     return [one for one in found if one is strongest[one.cause]]
 
 
-def _one_choice_apart(best: Rules, sides: Sides) -> Suspicion | None:
+def _one_choice_apart(best: Rules, sides: Sides) -> list[Suspicion]:
     """What one side's rule becomes the other's by, where a single choice is all that it takes.
 
     Over few steps other rules, with numbers of their own, explain as much. This one is fitted to
@@ -71,22 +87,71 @@ def _one_choice_apart(best: Rules, sides: Sides) -> Suspicion | None:
     """
     found = []
     for mine, other in ((0, 1), (1, 0)):
+        if not is_good(best[other], sides[other]):
+            continue
         # The other side's constants are known as well as rounding lets them.
-        most = AS_GOOD_UNFITTED * max(sides[mine].floor, best[mine].residual)
+        most = AS_GOOD_UNFITTED * max(sides[mine].floor, best[other].residual)
         alike = held_against(best[other], sides[mine]).residual
         if alike <= most:
-            return None
-        for cause, form, rule in switched(best[other]):
-            own = held_against(rule, sides[mine])
+            return []
+        tried = [
+            (cause, form, held_against(rule, sides[mine]), dict[str, Any]())
+            for cause, form, rule in switched(best[other])
+        ]
+        tried += [
+            ("gradient_clipping", clip.form, own, clip_of_one(clip, mine))
+            for clip, own in clips_between(best[other], sides[mine])
+        ]
+        for one in tried:
+            own = one[2]
             if own.residual <= min(most, alike / AS_GOOD_UNFITTED):
-                found.append((own.residual / most, mine, alike, (cause, form, own)))
+                found.append((own.residual / most, mine, alike, one))
     if not found:
-        return None
-    units, mine, alike, (cause, form, own) = min(found, key=lambda one: one[0])
+        return []
+    units, mine, alike, (cause, form, own, facts) = min(found, key=lambda one: one[0])
     others = [one[0] for one in found if one[3][0] != cause]
     rival = min(alike, _apart(sides), *(own.residual * one / units for one in others))
     rules = (own, best[1]) if mine == 0 else (best[0], own)
-    return _suspicion(cause, form, rules, sides, (mine, rival))
+    chosen = _suspicion(cause, form, rules, sides, (mine, rival), facts)
+    if cause != "gradient_clipping":
+        return [chosen]
+    return _unless_a_rate(chosen, best, sides, mine)
+
+
+def _unless_a_rate(clip: Suspicion, best: Rules, sides: Sides, mine: int) -> list[Suspicion]:
+    """A clipping; or a rate that leaves as little, where the norms of the steps do not decide.
+
+    Then the round one of the two numbers does, or nobody can tell.
+    """
+    rate, factor = at_other_rate(best[1 - mine], sides[mine])
+    if rate.residual > AS_GOOD_UNFITTED * max(clip.residual, clip.floor):
+        return [replace(clip, rival=min(clip.rival, rate.residual))]
+    limit = usual_number(float(clip.evidence["limit"]), USUAL_CLOSE) is not None
+    ratio = usual_number(max(factor, 1 / factor) if factor > 0 else 0.0, USUAL_CLOSE) is not None
+    if limit and not ratio:
+        return [clip]
+    rates = _rates(best, sides)
+    return rates if ratio and not limit else [replace(one, share=0.5) for one in (clip, *rates)]
+
+
+def _clip_throughout(
+    through: Sequence[Throughout],
+    before: Rules,
+    rules: Rules,
+    sides: Sides,
+    rates: Sequence[Suspicion],
+) -> Suspicion:
+    """A clipping at every step, of one side or with another product of limit and rate."""
+    clips = [one.is_clipped for one in through]
+    left_over = [
+        math.hypot(rule.residual, spread(np.array(rule.rates)))
+        for rule, is_clipped in zip(before, clips, strict=True)
+        if is_clipped
+    ]
+    rival = max(*left_over, *(one.rival for one in rates), 0.0)
+    evidence = {word: one.text for word, one in zip(("left", "right"), through, strict=True)}
+    mine = clips.index(True)
+    return _suspicion("gradient_clipping", "global", rules, sides, (mine, rival), evidence)
 
 
 def _same_form(best: Rules, sides: Sides) -> Rules:
@@ -96,7 +161,7 @@ def _same_form(best: Rules, sides: Sides) -> Rules:
     for mine, other in ((0, 1), (1, 0)):
         swapped = fit(replace(best[other], decay=(0.0, 0.0)), sides[mine])
         if not is_worse(swapped.residual, best[mine].residual, sides[mine]):
-            swapped = _without_idle_decay(swapped, sides[mine])
+            swapped = without_idle_decay(swapped, sides[mine])
             return (swapped, best[1]) if mine == 0 else (best[0], swapped)
     return best
 
@@ -106,23 +171,6 @@ def _form(rule: Rule) -> tuple[Any, ...]:
         *(rule.family, rule.momentum != 0, rule.dampening != 0, rule.nesterov, rule.place),
         *(rule.correction, rule.start, rule.decoupled),
     )
-
-
-def _without_idle_decay(rule: Rule, side: Material) -> Rule:
-    """Decays that explain nothing set to 0."""
-    for place in range(len(rule.decay)):
-        if rule.decay[place] == 0.0:
-            continue
-        held = {f"decay_{i}": 0.0 for i, one in enumerate(rule.decay) if one == 0.0}
-        tried = fit(rule, side, held | {f"decay_{place}": 0.0})
-        if not _clearly_worse(tried.residual, rule.residual, side):
-            rule = tried
-    return rule
-
-
-def _clearly_worse(residual: float, best: float, side: Material) -> bool:
-    excess = residual**2 - best**2
-    return is_worse(residual, best, side) and excess > SWAPPED_MARGIN * (best**2 + side.floor**2)
 
 
 def _constants(rules: Rules, sides: Sides) -> list[Suspicion]:
@@ -164,7 +212,7 @@ def _swap(rules: Rules, sides: Sides, names: tuple[str, ...]) -> tuple[int, floa
             if isinstance(value, float) and name != "start"
         }
         tried = fit(form, sides[mine], held).residual
-        if not _clearly_worse(tried, rules[mine].residual, sides[mine]):
+        if not clearly_worse(tried, rules[mine].residual, sides[mine]):
             return None
         outcomes.append((tried, mine))
     rival, side = min(outcomes)
@@ -201,7 +249,7 @@ def _swap_decay(rules: Rules, sides: Sides, place: int) -> tuple[int, float] | N
         held = {f"decay_{i}": one for i, one in enumerate(rules[mine].decay)}
         held[f"decay_{place}"] = rules[other].decay[place]
         tried = fit(rules[mine], sides[mine], held).residual
-        if not _clearly_worse(tried, rules[mine].residual, sides[mine]):
+        if not clearly_worse(tried, rules[mine].residual, sides[mine]):
             return None
         outcomes.append((tried, mine))
     rival, side = min(outcomes)
@@ -281,8 +329,10 @@ def _suspicion(
 ) -> Suspicion:
     side, rival = tested
     evidence: dict[str, Any] = {"form": form, "family": rules[0].family, "gradients": "recorded"}
-    for word, rule in zip(("left", "right"), rules, strict=True):
-        evidence |= {f"{word}_{name}": getattr(rule, name) for name in _SETTINGS}
+    said = about(form, rules, sides[0].numbers)
+    for word, rule, text in zip(("left", "right"), rules, said, strict=True):
+        evidence[word] = text
+        evidence |= {f"{word}_{name}": getattr(rule, name) for name in _SETTINGS[rule.family]}
         evidence[f"{word}_rates"] = list(rule.rates[:16])
         evidence[f"{word}_rate"] = float(np.median(rule.rates))
         evidence[f"{word}_decay"] = list(rule.decay)
@@ -306,44 +356,3 @@ def _apart(sides: Sides) -> float:
         for one, other in zip(sides[0].groups, sides[1].groups, strict=True)
     )
     return math.sqrt(squares) / sides[1].norm
-
-
-_EPS = {
-    "outside": "evidence.eps_outside",
-    "inside": "evidence.eps_inside",
-    "before_correction": "evidence.eps_before_correction",
-    "inside_before": "evidence.eps_inside_before",
-}
-
-
-def rule_text(rule: Rule) -> str:
-    """The rule in a line: ``sgd, rate 0.1, momentum 0.9``."""
-    number: Callable[[float], str] = "{:.4g}".format
-    rates = rule.rates
-    same = spread(np.array(rates)) < 1e-3
-    rate = number(float(np.median(rates))) if same else _rates_text(rates)
-    words = [rule.family, Message("evidence.rate", rate=rate)]
-    if rule.family == "sgd":
-        if rule.momentum:
-            words.append(Message("evidence.momentum", momentum=rule.momentum))
-        if abs(rule.dampening) > 1e-4:
-            words.append(Message("evidence.dampening", dampening=rule.dampening))
-        words += ["Nesterov"] if rule.nesterov else []
-    else:
-        words.append(f"betas {number(rule.momentum)}, {number(rule.beta)}")
-        words.append(Message(_EPS[rule.place], eps=rule.eps))
-        words += [] if rule.correction else [Message("evidence_words.no bias correction")]
-        words += [Message("evidence_words.squares start at 1")] if rule.start else []
-    if any(rule.decay):
-        coupling = evidence_word("decoupled" if rule.decoupled else "in the gradient")
-        one, other = (number(value) for value in rule.decay)
-        decay = Message("evidence.decay_by_ndim", decay=other, other=one, coupling=coupling)
-        if one == other:
-            decay = Message("evidence.decay", decay=one, coupling=coupling)
-        words.append(decay)
-    return joined(words, by=",")
-
-
-def _rates_text(rates: tuple[float, ...]) -> str:
-    shown = ", ".join(f"{rate:.3g}" for rate in rates[:5])
-    return f"{shown}{', ...' if len(rates) > 5 else ''}"

@@ -22,15 +22,21 @@ class Material:
 
     `groups` holds for each of `GROUPS` the arrays (gradients, values, updates), each of shape
     (steps, elements); `floor` is what rounding leaves of the updates, relative to their norm.
+    Gradients and values may begin before the updates, with steps whose updates were not seen.
+    `norms` are those of all gradients of a step together, shape (steps of the gradients,);
+    `numbers` those of their steps, where known.
     """
 
     groups: tuple[tuple[np.ndarray, np.ndarray, np.ndarray], ...]
     floor: float
+    norms: np.ndarray | None = None
+    numbers: tuple[int, ...] = ()
 
     @property
-    def steps(self) -> int:
-        """Number of updates."""
-        return int(self.groups[0][0].shape[0])
+    def unseen(self) -> int:
+        """Steps before the first update that was seen."""
+        gradients, _, updates = self.groups[0]
+        return len(gradients) - len(updates)
 
     @property
     def size(self) -> int:
@@ -69,6 +75,10 @@ class Rule:
         Learning rate of every step.
     decay : tuple of float
         Weight decay of each of `GROUPS`.
+    unseen : int
+        Steps before that of the first rate.
+    restart : int
+        Step from which nothing is remembered of those before it, 0 for none.
     residual : float
         Norm of what the rule leaves of the updates, relative.
     """
@@ -85,13 +95,15 @@ class Rule:
     decoupled: bool = False
     rates: tuple[float, ...] = ()
     decay: tuple[float, ...] = (0.0, 0.0)
+    unseen: int = 0
+    restart: int = 0
     residual: float = math.inf
 
 
 def simulate(
-    rule: Rule, gradients: np.ndarray, values: np.ndarray, decay: float
+    rule: Rule, group: tuple[np.ndarray, np.ndarray, np.ndarray], decay: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Directions of all steps, without the learning rate, and what decay multiplies.
+    """Directions of all updates, without the learning rate, and what decay multiplies.
 
     Returns
     -------
@@ -99,6 +111,23 @@ def simulate(
         update = -rate * (direction + decay * decayed); where decay is inside of `direction`
         already, `decayed` is zero.
     """
+    gradients, values, updates = group
+    seen = len(gradients) - len(updates)
+    if seen == 1 and rule.rates and rule.family == "sgd":
+        # The values that its first gradient was added to, as far as the rate tells.
+        values = np.concatenate([values[:1] + rule.rates[0] * gradients[:1], values[1:]])
+    if rule.restart:
+        parts = [slice(0, rule.restart), slice(rule.restart, None)]
+        made = [_directions(rule, gradients[part], values[part], decay) for part in parts]
+        direction, decayed = (np.concatenate(both) for both in zip(*made, strict=True))
+    else:
+        direction, decayed = _directions(rule, gradients, values, decay)
+    return direction[seen:], decayed[seen:]
+
+
+def _directions(
+    rule: Rule, gradients: np.ndarray, values: np.ndarray, decay: float
+) -> tuple[np.ndarray, np.ndarray]:
     if rule.family == "sgd":
         direction = _sgd(rule, gradients)
         return direction, values if rule.decoupled else _sgd(rule, values)
@@ -175,15 +204,17 @@ def solved(rule: Rule, material: Material, held: Collection[int] = ()) -> Rule:
     total = sum(float(gram[0].sum()) for gram in grams)
     kept = tuple(decay.tolist()) if linear else rule.decay
     residual = math.sqrt(max(squares, 0.0) / total) if total > 0 else math.inf
-    return replace(rule, rates=tuple((0.0 - rates).tolist()), decay=kept, residual=residual)
+    unseen = material.unseen
+    rates = 0.0 - rates
+    return replace(rule, rates=tuple(rates.tolist()), decay=kept, unseen=unseen, residual=residual)
 
 
 def _gram(
     rule: Rule, group: tuple[np.ndarray, np.ndarray, np.ndarray], decay: float
 ) -> tuple[np.ndarray, ...]:
     """Inner products per step: uu, ud, ux, dd, dx, xx of update, direction and decayed."""
-    gradients, values, updates = group
-    direction, decayed = simulate(rule, gradients, values, decay)
+    direction, decayed = simulate(rule, group, decay)
+    updates = group[2]
     pairs = (
         *((updates, updates), (updates, direction), (updates, decayed)),
         *((direction, direction), (direction, decayed), (decayed, decayed)),
@@ -253,6 +284,9 @@ def forms() -> Iterator[Rule]:
 def switched(rule: Rule) -> Iterator[tuple[str, str, Rule]]:
     """Rules that differ in a single choice, all constants the same: cause, form, rule."""
     yield "weight_decay_coupling", "coupling", replace(rule, decoupled=not rule.decoupled)
+    if rule.momentum or rule.family == "adam":
+        for step in range(1, rule.unseen + len(rule.rates)):
+            yield "optimizer_state_lost", "restart", replace(rule, restart=step)
     if rule.family == "sgd":
         dampening = 0.0 if rule.dampening else rule.momentum
         yield "momentum_convention", "momentum", replace(rule, nesterov=not rule.nesterov)
@@ -266,7 +300,7 @@ def switched(rule: Rule) -> Iterator[tuple[str, str, Rule]]:
 
 def correction_factors(rule: Rule) -> np.ndarray:
     """By what the corrections of both averages multiply the learning rate of each step."""
-    step = np.arange(1, len(rule.rates) + 1)
+    step = rule.unseen + np.arange(1, len(rule.rates) + 1)
     factors: np.ndarray = np.sqrt(1 - rule.beta**step) / (1 - rule.momentum**step)
     return factors
 

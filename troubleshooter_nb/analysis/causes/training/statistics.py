@@ -10,17 +10,15 @@ import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Suspicion
 from troubleshooter_nb.analysis.causes.fits import relative_norm
-from troubleshooter_nb.analysis.causes.training.history import Sampled
+from troubleshooter_nb.analysis.causes.training.history import RUNNING, Sampled
 from troubleshooter_nb.thresholds import FEWEST_RUNNING
-
-_SLOTS = ("running_mean", "running_var")
 
 
 def detect_statistics(samples: Sequence[Sampled]) -> list[Suspicion]:
     """Causes in buffers and in outputs over the steps."""
     means, variances = (
         [one for one in samples if one.track.role == "buffer" and one.track.slot == slot]
-        for slot in _SLOTS
+        for slot in RUNNING
     )
     running = means + variances
     found = _never_moved(running)
@@ -41,7 +39,7 @@ def _never_moved(running: Sequence[Sampled]) -> list[Suspicion]:
             continue
         start = _flat(running, side, 0)
         initial = all(
-            bool((one.values[side][0] == (0.0 if one.track.slot == _SLOTS[0] else 1.0)).all())
+            bool((one.values[side][0] == (0.0 if one.track.slot == RUNNING[0] else 1.0)).all())
             for one in running
         )
         before = relative_norm(

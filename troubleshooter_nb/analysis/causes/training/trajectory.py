@@ -15,6 +15,7 @@ from troubleshooter_nb.analysis.causes.training.first_updates import detect_firs
 from troubleshooter_nb.analysis.causes.training.gradients import connected_part
 from troubleshooter_nb.analysis.causes.training.history import Sampled
 from troubleshooter_nb.analysis.causes.training.optimizers import compare_rates
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.float_formats import in_format
 
 _GRIDS = ("bfloat16", "float16", "float32")
@@ -112,9 +113,16 @@ def _decay(samples: Sequence[Sampled], floor: float) -> list[Suspicion]:
     cause = "weight_decay_selection" if selected else "weight_decay_coupling"
     if selected and "other" not in shares:
         cause = "weight_decay_coupling"
+    decays = [shares[name] for name in ("one_dimensional", "other") if name in shares]
+    said = [Message("evidence.undecayed_values")] * 2
+    side = int(max(decays, key=abs) < 0)
+    shown = ", ".join(f"{abs(one):.3g}" for one in dict.fromkeys(decays))
+    said[side] = Message("evidence.decays_more", decays=shown)
     evidence = _evidence(
         "selection" if cause == "weight_decay_selection" else "value",
         rate_times_decay=[shares.get("one_dimensional", 0.0), shares.get("other", 0.0)],
+        left=said[0],
+        right=said[1],
     )
     return [Suspicion(cause, before, residual, before, floor, evidence, independent=size - 2)]
 
@@ -158,7 +166,8 @@ def _momentum(updates: np.ndarray, floor: float) -> list[Suspicion]:
         residual, fresh = relative_norm(apart - both @ [more, share], right), 1.0 + more
     if residual > 10 * floor or rival < 3 * max(residual, floor):
         return []
-    evidence = _evidence("momentum", share=share, new_gradient=fresh)
+    said = Message("evidence.second_update", share=share, new=fresh)
+    evidence = _evidence("momentum", share=share, new_gradient=fresh, left=said, right="as it is")
     return [
         Suspicion(
             *("momentum_convention", before, residual, rival, floor),
@@ -278,12 +287,16 @@ def _frozen(samples: Sequence[Sampled]) -> list[Suspicion]:
     """A connected part that never moves on one side."""
     found = []
     moves = np.array([[bool(one.any()) for one in each.updates] for each in samples])
-    names = [one.track.name for one in samples]
+    shown = _shown_moves(samples)
+    # What moves by rounding alone may do so on one side: it is no part of what one asks about.
+    names = [
+        one.track.name for one, (left, right) in zip(samples, shown, strict=True) if left or right
+    ]
     for side, word in enumerate(_SIDES):
-        still = ~moves[:, side] & moves[:, 1 - side]
+        still = ~moves[:, side] & shown[:, 1 - side]
         chosen = [one for one, is_it in zip(samples, still, strict=True) if is_it]
         part = connected_part([one.track.name for one in chosen], names)
-        if part is None or not moves[:, side].any():
+        if part is None or not shown[:, side].any():
             continue
         size = sum(one.values[0].shape[1] for one in chosen)
         if size < thresholds.FEWEST_TRAINED:
@@ -293,6 +306,24 @@ def _frozen(samples: Sequence[Sampled]) -> list[Suspicion]:
         pair = chosen[0].track.pair
         found.append(Suspicion("frozen_part", 1.0, 0.0, 1.0, 0.0, evidence, pair, size))
     return found
+
+
+def _shown_moves(samples: Sequence[Sampled]) -> np.ndarray:
+    """Whether gradients move each tensor, on each side, shape (tensors, 2).
+
+    Rounding may move it, and decay: both do so on one side alone without anything being frozen.
+    """
+    sizes, floors, rests = (np.zeros((len(samples), 2)) for _ in range(3))
+    for place, one in enumerate(samples):
+        for side, (update, values) in enumerate(zip(one.updates, one.values, strict=True)):
+            sizes[place, side] = np.sqrt(np.mean(update**2))
+            floors[place, side] = one.roundoff[side] * np.sqrt(np.mean(values**2))
+            squares = np.maximum((values[:-1] ** 2).sum(1, keepdims=True), 1e-300)
+            decays = (update * values[:-1]).sum(1, keepdims=True) / squares
+            rests[place, side] = np.sqrt(np.mean((update - decays * values[:-1]) ** 2))
+    least = np.maximum(thresholds.DECAYED_ALONE * sizes, thresholds.ROUNDINGS_MOVED * floors)
+    shown: np.ndarray = rests > np.maximum(least, thresholds.GRADIENT_RESIDUE * sizes.max(axis=0))
+    return shown
 
 
 def _low_precision(samples: Sequence[Sampled]) -> list[Suspicion]:

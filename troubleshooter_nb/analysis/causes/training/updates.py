@@ -7,6 +7,7 @@ from troubleshooter_nb.analysis.causes.case import Suspicion
 from troubleshooter_nb.analysis.causes.training.fitting import material_of
 from troubleshooter_nb.analysis.causes.training.history import History, sample
 from troubleshooter_nb.analysis.causes.training.optimizers import detect_rules
+from troubleshooter_nb.analysis.causes.training.resumed import detect_resumed
 from troubleshooter_nb.analysis.causes.training.statistics import detect_statistics
 from troubleshooter_nb.analysis.causes.training.trajectory import (
     detect_trajectory,
@@ -21,7 +22,7 @@ def detect_updates(history: History) -> list[Suspicion]:
     ----------
     history : History
         At least two values of each tensor; what lacks one on either side is left out. At most
-        `MOST_ELEMENTS` of a tensor and `MOST_TRACKS` tensors are read.
+        `TRAINED_ELEMENTS` of a tensor and `TRAINED_TENSORS` tensors are read.
 
     Returns
     -------
@@ -41,8 +42,13 @@ def detect_updates(history: History) -> list[Suspicion]:
     excluding = [one for one in copied if catalogue.of(one.cause).excludes]
     if any(one.rival > one.residual for one in excluding):
         return found
-    sides = material_of(parameters, 0), material_of(parameters, 1)
-    if history.fresh and sides[0] is not None and sides[1] is not None:
-        return found + detect_rules((sides[0], sides[1]))
+    sides = tuple(material_of(parameters, side, history) for side in (0, 1))
+    if sides[0] is not None and sides[1] is not None:
+        if history.fresh:
+            return found + detect_rules((sides[0], sides[1]))
+        if history.steps[:1] > (1,) and (
+            lost := detect_resumed((sides[0], sides[1]), history.steps[0])
+        ):
+            return found + lost
     # What says as much as a copy does is no better an explanation.
     return found if excluding else found + detect_without_gradients(parameters)
