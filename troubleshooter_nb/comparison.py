@@ -329,8 +329,10 @@ class Comparison:
         """
         first = self.first_divergence
         row = first.row if first is not None else None
-        excused = self.columns.excused(str(get_options()["language"]))
-        return Explanation(row, {**self._facts(), "excused": excused})
+        pairs = self.columns
+        excused = pairs.excused(str(get_options()["language"]))
+        where = pairs.place(pairs.first) if pairs.first is not None else ""
+        return Explanation(row, {**self._facts(), "excused": excused, "where": where})
 
     def __repr__(self) -> str:
         """Verdict, first divergence, worst pairs and unmatched count, at most 25 lines."""

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import troubleshooter_nb as tnb
-from tests.analysis.runs import chain, linear
+from tests.analysis.runs import Recorder, chain, linear
 from troubleshooter_nb.comparison import Check, Finding
 from troubleshooter_nb.messages.explanations import MESSAGES as EXPLANATIONS
 from troubleshooter_nb.metrics.index_sets import by_sample, described
@@ -369,3 +369,26 @@ def test_outputs_alone_are_to_be_recorded_with_their_inputs():
     changed = {**values, "2_h": values["2_h"] * np.sin(values["1_h"])}
     found = tnb.compare(changed, values)
     assert "tnb.record(net, to=...)" in " ".join(str(found.explain()).split())
+
+
+def test_the_row_of_the_answer_is_in_the_table_however_many_are_worse():
+    left, right = chain(layers=12, changed={"act1": np.tanh}), chain(layers=12)
+    found = tnb.compare(left, right)
+    (number,) = [f.pair for f in found.findings[:1]]
+    with tnb.option_context(worst_rows=3):
+        table = str(found).split("\n   #", 1)[1] if "\n   #" in str(found) else str(found)
+        rows = [int(line.split()[0]) for line in table.splitlines() if line[:5].strip().isdigit()]
+    assert number in rows
+    assert len(rows) == 3
+
+
+def test_where_says_the_step():
+    def run(factor):
+        recorder = Recorder()
+        for step in (0, 1):
+            values = np.random.default_rng(step).standard_normal((8, 8)).astype(np.float32)
+            values = values * np.float32(factor if step else 1)
+            recorder.add(f"s{step}.fc.out", "fc", "forward", "output", "0", values, step=step)
+        return recorder.dump()
+
+    assert "step 1: " in str(tnb.compare(run(1.5), run(1.0)).explain())

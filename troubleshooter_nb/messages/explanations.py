@@ -52,7 +52,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "cause_likely": ("Likely cause ({confidence} sure): {cause}.", "可能的原因（置信度 {confidence}）：{cause}。"),
     "cause_possible": ("Possible cause ({confidence} sure): {cause}.", "或许的原因（置信度 {confidence}）：{cause}。"),
     "cause_at": ("It acts at #{number}.", "作用于 #{number}。"),
-    "cause_places": ("The same at {count} pairs.", "共 {count} 对如此。"),
+    "cause_places": ("The same at {count} pairs: {pairs}.", "共 {count} 对如此：{pairs}。"),
     "causes_besides": ("Also possible: {causes:;}.", "其他可能：{causes:;}。"),
     "no_cause": ("No known cause explains the values.", "没有已知原因能解释这些数值。"),
     "observed_made": ("But the values show: left is {left}, right is {right}, to {residual}.", "但数值显示：左侧为 {left}，右侧为 {right}，余差 {residual}。"),

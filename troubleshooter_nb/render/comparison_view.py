@@ -17,6 +17,7 @@ from troubleshooter_nb.messages import told
 from troubleshooter_nb.render.cells import cell_text, index_text
 from troubleshooter_nb.render.charts import depth_chart, spark, strip, tile_map
 from troubleshooter_nb.render.explanation import (
+    answers_of,
     check_marks,
     findings_html,
     origin_sentence,
@@ -117,7 +118,7 @@ def _comparison_html(
     language = facts["language"]
     if len(pairs) and pairs["passed"].all() and not evidence:
         return _passed_html(pairs, facts, rows)
-    worst = pairs.worst(int(facts["worst_rows"]))
+    worst = pairs.worst(int(facts["worst_rows"]), answers_of(facts))
     candidates = ([] if pairs.first is None else [pairs.first]) + [*worst, *evidence]
     shown = [i for i in dict.fromkeys(candidates) if i in evidence]
     return fragment(

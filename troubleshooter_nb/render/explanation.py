@@ -36,7 +36,7 @@ from troubleshooter_nb.thresholds import FORMULA_FLOORS, LIKELY, POSSIBLE
 
 # A growth that is smaller than this share of the error over its source's is over rounding.
 _NOT_OF_SOURCE = 0.7
-_MOST_BESIDES, _MOST_FACTS = 3, 5
+_MOST_BESIDES, _MOST_FACTS, _MOST_PLACES = 3, 5, 8
 _UNKNOWN = "–"
 # What is said of a check: its mark, and its tone.
 _CHECKS = {"ok": ("✓", ""), "bad": ("✗", "bad"), "note": ("○", "warn"), "unknown": ("?", "warn")}
@@ -208,7 +208,9 @@ def cause_sentences(
         lead = spaced(lead, _told("cause_at", language, number=best["pair"]))
     proof = cause_proof(best, language)
     if len(pairs) > 1:
-        proof = spaced(proof, _told("cause_places", language, count=len(pairs)))
+        some = [f"#{one}" for one in pairs[:_MOST_PLACES]]
+        said = ", ".join(some) + (", …" if len(pairs) > len(some) else "")
+        proof = spaced(proof, _told("cause_places", language, count=len(pairs), pairs=said))
     found = [Said("cause", lead, proof)]
     if repair := cause_repair(best, language):
         found.append(Said("repair", _told("repair", language), repair))
@@ -216,6 +218,11 @@ def cause_sentences(
         named = _named(others, language)
         found.append(Said("cause", "", _told("causes_besides", language, causes=named)))
     return found
+
+
+def answers_of(facts: Mapping[str, Any]) -> list[int]:
+    """Numbers of the pairs that the likely cause is told of first."""
+    return [f["pair"] for f in facts["findings"][:1] if f["confidence"] >= LIKELY]
 
 
 def why_sentences(facts: Mapping[str, Any], number: int) -> list[Said]:
@@ -361,6 +368,7 @@ def explanation_sentences(row: xr.Dataset | None, facts: Mapping[str, Any]) -> l
         return [*said, *(Said("origin", "", text) for text in facts.get("excused", ()))]
     values = scalar_row(row)
     name = f"{values['left_display'] or values['right_display']} (#{int(values['order'])})"
+    name = facts.get("where", "") + name
     passes = _told("within_tolerance", language, rel=scientific(float(values["rel_l2_error"])))
     said.append(Said("origin", name, reason_text(values, language) or passes))
     if origin := origin_sentence(values, language):

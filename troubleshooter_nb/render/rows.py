@@ -217,13 +217,21 @@ class Pairs(Table):
             )
             return np.asarray(distance / np.where(scale > 0, scale, 1.0))
 
-    def worst(self, most: int) -> list[int]:
-        """Rows of the worst pairs that are not identical, of known values or statistics."""
+    def worst(self, most: int, answers: Sequence[int] = ()) -> list[int]:
+        """Rows of the worst pairs that are not identical, of known values or statistics.
+
+        The first difference, and rows of the pair numbers `answers`, are among them.
+        """
         verdict, order = self["verdict"], self.worst_order()
         measured = ~np.isnan(self["rel_l2_error"])
         differing = np.isin(verdict, DIFFERING) & (verdict != "shape")
         shown = (measured & (verdict != "identical")) | differing | (self["origin"] == "created")
-        return [int(i) for i in order[shown[order]][: max(most, 0)]]
+        named = [] if self.first is None else [self.first]
+        named += np.flatnonzero(np.isin(self["order"], list(answers))).tolist()
+        found = [int(i) for i in order[shown[order]]]
+        cut = found[: max(most, 0)]
+        missing = [i for i in dict.fromkeys(named) if i in set(found) - set(cut)][: len(cut)]
+        return [*cut[: len(cut) - len(missing)], *missing]
 
     @property
     def order_remarks(self) -> list[str]:

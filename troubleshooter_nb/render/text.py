@@ -18,6 +18,7 @@ from troubleshooter_nb.metrics.verdict import is_open
 from troubleshooter_nb.render.calls import call_text
 from troubleshooter_nb.render.cells import cell_text, heads
 from troubleshooter_nb.render.explanation import (
+    answers_of,
     check_line,
     origin_sentence,
     place_sentence,
@@ -124,7 +125,7 @@ def comparison_text(pairs: Pairs, facts: Mapping[str, Any]) -> str:
         lines += first_lines(pairs, pairs.first, facts)
     lines += note_lines(facts)
     room = max(_FEWEST_ROWS, LINES - 3 - len(lines))
-    shown = pairs.worst(min(int(facts["worst_rows"]), room))
+    shown = pairs.worst(min(int(facts["worst_rows"]), room), answers_of(facts))
     lines += _pair_lines(pairs, shown, facts) if shown else []
     unmatched = int((~facts["unmatched"]["expected"].values).sum())
     if unmatched:
