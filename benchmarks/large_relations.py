@@ -17,8 +17,9 @@ from measuring import Cost, alternating
 from measuring.bars import DEFAULT, FLOOR, Bar, Case, concluded
 
 from troubleshooter_nb import open_dump
-from troubleshooter_nb.dump import ArraySource, reading
+from troubleshooter_nb.dump import ArraySource
 from troubleshooter_nb.metrics.relations import Relation, relation_between
+from troubleshooter_nb.ranges import reading
 
 SIDES = {1: 1024, 16: 4096, 64: 8192}  # millions of elements, and rows
 BLOCK, ROUNDS = 1 << 20, 2

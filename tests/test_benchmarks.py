@@ -1,5 +1,7 @@
 """What the measurements stand on: others' arithmetic, the files they compare, the table of bars."""
 
+import ast
+import importlib
 import json
 import math
 import sys
@@ -158,3 +160,16 @@ def test_a_missed_bar_is_marked_listed_and_decides_the_exit_status(tmp_path, mon
     ]
     row = next(line for line in bars.table(cases) if line.startswith("first"))
     assert row.split() == ["first", "4.00", "-", "-", "-", "250", "ms"]
+
+
+@pytest.mark.torch  # some of what scripts take stands on a framework
+@pytest.mark.parametrize(
+    "script", sorted(str(path.relative_to(BENCHMARKS)) for path in BENCHMARKS.rglob("*.py"))
+)
+def test_what_a_script_takes_from_the_package_is_there(script):
+    for node in ast.walk(ast.parse((BENCHMARKS / script).read_text())):
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("troubleshooter_nb"):
+            home = importlib.import_module(node.module)
+            for name in node.names:
+                inner = f"{node.module}.{name.name}"
+                assert hasattr(home, name.name) or importlib.import_module(inner)

@@ -162,6 +162,12 @@ ONCE_WRONG = [
     ("real_width", 4, 2404, "input_scale_or_normalisation"),  # told as two other layers
     ("real_width", 3, 2404, "resize_convention"),  # nearest places by float32
     ("hand_plain", 9, 2404, "rope_theta"),  # tables of cosines
+    ("troubleshooter", 8, 8001, "embedding_scale"),  # below added positions
+    ("troubleshooter", 23, 8001, "position_offset"),  # rows of an own table that are added
+    ("outputs_only", 27, 8001, "gate_up_order"),  # parts of one tensor: told as other arguments
+    ("outputs_only", 19, 8001, "position_low_precision"),  # told as another theta
+    ("msprobe_l0", 24, 8001, "bn_folded"),  # the bias, rounded to half, was missing
+    ("real_width", 6, 8001, "gelu_variant"),  # hidden by a sum, brought to light by a norm
 ]
 
 

@@ -19,7 +19,12 @@ from troubleshooter_nb.errors import AmbiguousEntryError, EntryNotFoundError, Re
 from troubleshooter_nb.gaps import Gap, exit_code_with
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import are_exact, computable, dtype_from_token
-from troubleshooter_nb.metrics.locate import Location, concentrated_range, locate
+from troubleshooter_nb.metrics.locate import (
+    Location,
+    concentrated_range,
+    locate,
+    scattered_indices,
+)
 from troubleshooter_nb.metrics.pairwise import HISTOGRAM
 from troubleshooter_nb.metrics.verdict import Tolerance, is_open
 from troubleshooter_nb.naming.closeness import close_names
@@ -38,6 +43,12 @@ from troubleshooter_nb.table import Table, finished, taken
 SCHEMA = "troubleshooter_nb.comparison/1"
 
 _SIDES = ("left", "right")
+# What a page tells its reader to write: for a pair, for the explanation, to be told more.
+_CALLS = {
+    "pairs": "cmp",
+    "explain": "cmp.explain()",
+    "diagnose": "compare(..., diagnose=True)",
+}
 _STATISTICS = ("min", "max", "mean", "l2", "zero_count")
 
 
@@ -74,7 +85,8 @@ class Check:
     Attributes
     ----------
     what : str
-        "inputs", "parameters", "buffers", "dtypes", "settings", "cards" or "coverage".
+        "inputs", "padding" (inputs differ in padded tokens alone), "parameters", "buffers",
+        "layouts", "dtypes", "settings", "cards" or "coverage".
     status : {"ok", "bad", "note", "unknown"}
         Holds; does not; does not, but need not; cannot be told from what was recorded.
     values : mapping
@@ -152,8 +164,10 @@ class Comparison:
         What was left out or interrupted.
     observed : mapping
         What the values of the first difference show where no cause is proved, JSON-able: ``pair``,
-        its number, and those that apply of ``made`` (what each side computed it from), ``scale``,
-        ``relation``, ``place``, ``shift`` and ``moments``.
+        its number, ``tried`` (classes ``as`` which it was computed again, and what that leaves of
+        ``left`` and ``right``, over what rounding leaves), ``given`` (number of the pair it was
+        computed from, -1 where unknown), and those that apply of ``made`` (what each side computed
+        it from), ``scale``, ``relation``, ``place``, ``shift``, ``order`` and ``moments``.
     gaps : tuple of Gap
         What no verdict of a pair says: left out, unseen, or the same by construction.
     """
@@ -315,7 +329,8 @@ class Comparison:
         """
         first = self.first_divergence
         row = first.row if first is not None else None
-        return Explanation(row, self._facts())
+        excused = self.columns.excused(str(get_options()["language"]))
+        return Explanation(row, {**self._facts(), "excused": excused})
 
     def __repr__(self) -> str:
         """Verdict, first divergence, worst pairs and unmatched count, at most 25 lines."""
@@ -342,6 +357,7 @@ class Comparison:
             "unmatched": taken(unmatched, "pair", np.flatnonzero(alone)),
             "notes": self.notes,
             "gaps": [asdict(gap) for gap in self.gaps],
+            "calls": _CALLS,
             **get_options(),
         }
 
@@ -615,7 +631,8 @@ def evidence_dataset(location: Location, shape: tuple[int, ...]) -> xr.Dataset:
     Variables: ``tile_max, tile_mismatch`` (tile_row, tile_column), ``worst_index, worst_error,
     worst_left, worst_right`` (worst), ``left_histogram, right_histogram`` (bin), and per axis k
     ``profile_k`` (profile_bin_k) with the attributes ``length, start, stop``: the shortest index
-    range that holds 99 % of the squared error.
+    range that holds 99 % of the squared error. Where `scattered_indices` do, ``indices`` has
+    them.
     """
     columns = {
         "tile_max": (("tile_row", "tile_column"), location.tile_max),
@@ -634,7 +651,9 @@ def evidence_dataset(location: Location, shape: tuple[int, ...]) -> xr.Dataset:
         # The display needs a few dozen bins; the range is exact before they are formed.
         bins = np.array([part.sum() for part in np.array_split(profile, min(len(profile), 32))])
         bounds = {"start": int(start * scale), "stop": int(np.ceil(stop * scale))}
-        attrs = {"length": shape[axis], **bounds}
+        attrs: dict[str, Any] = {"length": shape[axis], **bounds}
+        if len(profile) == shape[axis] and len(held := scattered_indices(profile)):
+            attrs["indices"] = held
         variables[f"profile_{axis}"] = finished((f"profile_bin_{axis}",), bins, attrs)
     about = {
         "rows": location.rows,

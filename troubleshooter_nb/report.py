@@ -70,7 +70,9 @@ def export(obj: Reportable, path: str | PathLike[str]) -> Path:
         Comparison ``.json`` is an object with ``verdict, passed, left, right, rtol, atol,
         equal_nan, first_divergence, notes, observed, checks, findings, pairs``, ``.md`` begins
         with `Comparison.explain`, and ``.xlsx`` has the sheets ``pairs``, ``findings`` and
-        ``checks``. An Explanation is text and has no table: ``.html``,
+        ``checks``. Of a CheckpointDiff the same, with ``tensors`` for the pairs and
+        ``same_structure, relative_change, learning_rate, renames`` besides; without values only
+        what is known without. An Explanation is text and has no table: ``.html``,
         ``.txt`` and ``.md``; a Series has no page. Text that a spreadsheet would run as a formula
         is written with an apostrophe in front.
 
@@ -153,30 +155,47 @@ def _json(obj: _Tabular, path: Path) -> None:
 
 
 def json_text(obj: _Tabular) -> str:
-    """What `export` writes to a ``.json``: the rows of the table, of a Comparison an object."""
+    """What `export` writes to a ``.json``: the rows of the table, of a comparison an object."""
     content: Any = _table(obj).to_dict(orient="records")
     if isinstance(obj, Comparison):
+        content = {**_answer(obj), **_found(obj), "pairs": content}
+    elif isinstance(obj, CheckpointDiff):
+        of_values = {} if obj.comparison is None else _found(obj.comparison)
         content = {
-            "verdict": obj.verdict,
-            "passed": obj.passed,
-            "left": obj.left_label,
-            "right": obj.right_label,
-            **asdict(obj.tolerance),
-            "first_divergence": int(obj.result.attrs["first_divergence"]),
-            "notes": list(obj.notes),
-            "observed": dict(obj.observed),
-            "gaps": [{"said": plain(gap.said), "weight": gap.weight} for gap in obj.gaps],
-            "checks": [asdict(check) for check in obj.preflight],
-            "findings": _findings(obj),
-            "pairs": content,
+            **_answer(obj),
+            **of_values,
+            "notes": [*obj.notes, *of_values.get("notes", ())],
+            "same_structure": obj.same_structure,
+            "relative_change": obj.relative_change,
+            "learning_rate": obj.learning_rate,
+            "renames": obj.renames(),
+            "tensors": content,
         }
     return json.dumps(_strict(content), indent=1, ensure_ascii=False, default=str)
+
+
+def _answer(obj: Comparison | CheckpointDiff) -> dict[str, Any]:
+    labels = obj.pairing.labels
+    return {"verdict": obj.verdict, "passed": obj.passed, "left": labels[0], "right": labels[1]}
+
+
+def _found(comparison: Comparison) -> dict[str, Any]:
+    """What a comparison was made with and found, without its rows."""
+    return {
+        **asdict(comparison.tolerance),
+        "first_divergence": int(comparison.result.attrs["first_divergence"]),
+        "notes": list(comparison.notes),
+        "observed": dict(comparison.observed),
+        "gaps": [{"said": plain(gap.said), "weight": gap.weight} for gap in comparison.gaps],
+        "checks": [asdict(check) for check in comparison.preflight],
+        "findings": _findings(comparison),
+    }
 
 
 def _markdown(obj: Reportable, path: Path) -> None:
     if isinstance(obj, Explanation):
         lines = _as_code(str(obj).splitlines())
-    elif isinstance(obj, Comparison):
+    elif isinstance(obj, Comparison | CheckpointDiff):
         lines = [*_as_code([obj.verdict, *str(obj.explain()).splitlines()]), ""]
         lines += _markdown_table(obj)
     else:
@@ -238,11 +257,12 @@ def _declared(obj: _Tabular) -> Mapping[str, Column]:
 
 
 def _excel(obj: _Tabular, path: Path) -> None:
-    name = "pairs" if isinstance(obj, Comparison) else "Sheet1"
+    name = _SHEETS.get(type(obj), "Sheet1")
     sheets = {name: _table(obj)}
-    if isinstance(obj, Comparison):
-        findings = [f | {"evidence": json.dumps(f["evidence"])} for f in _findings(obj)]
-        checks = [asdict(c) | {"values": json.dumps(c.values)} for c in obj.preflight]
+    compared = obj.comparison if isinstance(obj, CheckpointDiff) else obj
+    if isinstance(compared, Comparison):
+        findings = [f | {"evidence": json.dumps(f["evidence"])} for f in _findings(compared)]
+        checks = [asdict(c) | {"values": json.dumps(c.values)} for c in compared.preflight]
         sheets["findings"] = pd.DataFrame(findings, columns=_FINDING)
         sheets["checks"] = pd.DataFrame(checks, columns=["what", "status", "values"])
     with pd.ExcelWriter(path) as writer:
@@ -284,6 +304,7 @@ _DECLARED: Mapping[type, Mapping[str, Column]] = {
     Overflow: OVERFLOW_COLUMNS,
     RunCard: FACT_COLUMNS,
 }
+_SHEETS: Mapping[type, str] = {Comparison: "pairs", CheckpointDiff: "tensors"}
 _FINDING = ["cause", "title", "pair", "confidence", "proof", "repair", "evidence"]
 _WRITERS: dict[str, Callable[[Any, Path], None]] = {
     ".html": _html,

@@ -193,6 +193,11 @@ SIGN_OF_RECTIFIER = 0.9  # Of the zeros at inputs of one sign: a rectifier, not 
 
 FEWEST_TO_FIT = 8  # Elements of an output that can tell one formula from another. By hand.
 FEWEST_OUTPUTS = 12  # As `FEWEST_TO_FIT`, of layers with more settings. By hand.
+# Of a share of attention, times the keys: smaller ones do not say whether they were dropped. Of the
+# numbers of a value: so many keys can be told apart. By hand.
+LEAST_DROPPED_SHARE, SOLVED_KEYS = 0.05, 0.75
+SAME_VALUE = 1e-3  # Of the norm of several values: no further apart, they are one. By hand.
+SHARE_SOLVED = 1e-3  # A share of attention that is solved for and is not zero. By hand.
 FEWEST_UNITS = 16  # Units that a dropout may drop. By hand.
 FEWEST_SLOPES = 48  # Slopes that can be told to be random. By hand.
 FEWEST_POSITIONS = 4  # Positions that can be told to be turned. By hand.
@@ -236,13 +241,31 @@ FEWEST_ELEMENTS_FITTED = 4
 FEWEST_PARTICIPANTS = 1.1  # Elements that carry the spread; a single one has no order. By hand.
 SHORT_ROW = 4  # Rows of so few elements are not unique enough to be placed one by one. By hand.
 FEWEST_STEPS_OF_SERIES = 4  # Steps of which a series can be told to part. By hand.
+# Steps outside the noise of which a law of growth is told: of ten steps a power spans a decade.
+# By hand.
+FEWEST_STEPS_OF_LAW = 10
 FEWEST_BENDS = 16  # Increments that say how much a series fluctuates. By hand.
 
 # What one explanation does to a tensor
 
+# A difference of low rank: least size of the matrix, rows that say it, times the rank that rows and
+# columns are at least, share of rows and of columns that differ, and what may be left of it. By
+# hand.
+FEWEST_OF_RANK, RANK_ROWS, TIMES_THE_RANK = 16, 128, 2
+RANK_SAMPLE = 1 << 20  # Elements of these rows, and of a factor.
+SPREAD_OF_RANK, LEFT_OF_RANK = 0.75, 1e-3
+# Of a difference, by the product of two factors beside a weight. By hand.
+FACTORS_LEFT = 0.05
+# How sure a merged adapter is whose factors are not seen: training on few tokens leaves the same.
+# By hand.
+ADAPTER_UNSEEN = 0.5
+
 EXPLAINED = 0.1  # An explanation has to leave less than this of what it explains. By hand.
 # Images go through eight bits: half a level of the smallest deviation in use. Derived.
 IMAGE_TOLERANCE = 1e-2
+# Share of what the diagnosis may read that is kept for its other questions when padded tokens are
+# looked at. By hand.
+LEFT_OF_PADDING = 0.5
 MOST_IMAGE_CHANNELS = 4  # Channels of an image. Convention.
 # Shares of the error: more is left of noise, from the side that has none; less by a filter that
 # was applied to the image itself. By hand.
@@ -253,6 +276,14 @@ SAME_VALUES = 1e-6
 # Share of the elements of a sample that differ, from which no place can hold them: half of a tensor
 # is the most, and a sample may hold some more. By hand.
 CONFINED = 0.6
+# Share of a tensor that a place covers at most: what is said of a larger one says nothing. By hand.
+LARGEST_PLACE = 0.5
+NEARLY_A_RUN = 0.9  # Share of a range of indices that differ where all of it is told. By hand.
+FEWEST_STEPS_OF_SET = 3  # Indices at equal distances that are no chance. By hand.
+# Elements that differ at an index, on the average, where many scattered indices are told: as few as
+# one at each is chance. By hand.
+ELEMENTS_OF_INDEX = 3
+SHARPER_PLACE = 0.7  # Share of the plainer place that one of samples and tokens has. By hand.
 FULL_BLOCK = 0.9  # Share of an overwritten block that has to differ. By hand.
 # Times the largest other value: no rule of a network makes a whole block that large. By hand.
 FAR_OFF = 20.0
@@ -338,6 +369,12 @@ GRADIENT_UNDONE = 1e-4
 SERIES_SIGMAS = 3.0
 # Neighbours on either side whose increments say how much a series fluctuates. By hand.
 SERIES_WINDOW = 5
+# By which chance a difference that stays apart seems to be back in the noise at the end.
+# Convention.
+CHANCE_OF_RETURN = 0.05
+NO_GROWTH = 0.05  # Exponent of a growth below which there is none. By hand.
+# Share of the spread of a difference's logarithm that a law of its growth may leave. By hand.
+UNEXPLAINED_GROWTH = 0.5
 # Losses are sums over many rounded terms: agreeing runs part by this many roundoffs at once. By
 # hand.
 LOSS_ROUNDINGS = 64.0
@@ -347,6 +384,9 @@ LOSS_ROUNDINGS = 64.0
 # An output whose error is this many times that of its inputs, or what rounding leaves if that is
 # more, was not carried there. By hand.
 CREATED_GROWTH = 10.0
+# Values that differ by a share e lie on two sides of zero in a share e / pi: a gradient through a
+# step there differs by 0.8 sqrt(e), half of what is let through. Over CREATED_GROWTH, and doubled.
+OVER_A_STEP = 0.16
 # From this growth on it is worth computing what the call should have given. By hand.
 WORTH_A_LOOK = 3.0
 # Without inputs only neighbours can be asked, and parallel branches are no inputs. By hand.
@@ -371,6 +411,9 @@ FEW_VALUES, FEW_EXACT_VALUES = 12.0, 2.0
 # Confidence below which a finding is not told, from which an explanation names it as a possibility,
 # and from which it is likely. By hand.
 LEAST_SURE, POSSIBLE, LIKELY = 0.1, 0.2, 0.5
+# Relative error above which nothing is rounding that grew, though nothing created it. Measured: of
+# 180 right runs in half precision, 16 bits against 32 and ill-conditioned, at most 0.15.
+GROWN_ROUNDING = 0.3
 
 # Names, and pairs of them
 
@@ -537,6 +580,7 @@ RESIZING_PLANES, RESIZING_CELLS = 4, 1 << 18
 EMBEDDING_IDS = 2048  # Numbers that are looked up again.
 # Heads, rows and keys of an attention that are computed again.
 ATTENTION_HEADS, ATTENTION_ROWS, ATTENTION_KEYS = 6, 40, 1 << 13
+WINDOW_HEADS, WINDOW_QUERIES = 2, 4  # Of them those by which a window is looked for.
 # Groups of a normalisation, and their elements together; at least eight groups are taken however
 # long they are.
 GROUP_ROWS, GROUP_ELEMENTS = 2048, 1 << 20
@@ -587,6 +631,8 @@ RANKS_SAMPLES, RANKS_SAMPLE = 64, 256
 # Calls that are computed again, roots and other rows whose values are searched for a cause, peers
 # of a row, and calls without a layer.
 MOST_CALLS, MOST_ROOTS, MOST_ROWS, MOST_PEERS, MOST_SEARCHED_BETWEEN = 64, 24, 12, 24, 24
+MOST_TRIED_TOLD = 3  # Formulas that missed, of which an explanation tells.
+MOST_SUSPECTS = 4  # Rows that stand out a little, where none does clearly. By hand.
 # Peers that go with a root to another thread or process; more are made as they are looked at.
 MOST_PEERS_SENT = 256
 # Differences of one kind that are asked about in vain before the others of it are left out.
@@ -623,6 +669,11 @@ HEAD_SIZES = (4, 256)  # Sizes of heads, from and to. Convention.
 # axis.
 STRUCTURES, STRUCTURES_FITTED, STRUCTURES_TURNED = 160, 2, 32
 TRIAL_ROWS, HEADS_FITS = 12, 12  # Rows of the first look, and fits that are kept.
+FREE_ROWS = 8  # Rows of the look that solves for the shares of the keys.
+# Indices of an axis that a sentence names, and that are kept of where an error sits.
+MOST_INDICES_TOLD, MOST_INDICES_KEPT = 8, 1 << 12
+# Elements of the largest mask of tokens, and of the image of where samples and tokens differ.
+LARGEST_MASK = 1 << 22
 LAG_TRIED = 8  # Of a lag that is looked for along an axis.
 LAG_STRETCH = 256  # Neighbours in which it is looked for first in a larger tensor.
 MOST_DAMAGED_BLOCKS = 4  # Blocks that a fault of memory may have.
@@ -677,6 +728,7 @@ SAME_ENDS = 1e-2
 # Error over the spread of the values below which no order of a larger tensor is looked for. By
 # hand.
 IN_ORDER = 0.05
+SAME_VALUES = 1e-5  # Relative error of sorted values, or of moments, that are the same. By hand.
 MOMENTS_FROM = 1e-2  # Relative error from which equal moments of two sides are news. By hand.
 # Largest error over the root mean square, and mean over it, of errors that are spread over the
 # tensor: normal noise has 5 and 0.8, noise relative to normal values 20 and 0.64. By hand.

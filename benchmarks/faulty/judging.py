@@ -62,6 +62,8 @@ class Outcome:
     # What was raised instead of an answer, and whether a place was named that no file has.
     error: str = ""
     is_lost: bool = False
+    # Whether the comparison says that something differs.
+    is_crossed: bool = False
 
 
 def judged(run: Run) -> Outcome:
@@ -70,24 +72,27 @@ def judged(run: Run) -> Outcome:
     comparison = tnb.compare(run.left, run.right, progress=False)
     place, findings = answer(comparison, run)
     seconds = time.perf_counter() - start
-    return _outcome(run, place, findings, seconds, old_rule(comparison, run))
+    outcome = _outcome(run, place, findings, seconds, old_rule(comparison, run))
+    return replace(outcome, is_crossed=comparison.exit_code == 1)
 
 
 def judged_files(run: Run) -> Outcome:
     """Open and compare the files of a run by their paths alone, and judge the answer."""
     assert run.files is not None
     paths, error = [str(one.path) for one in run.files], ""
-    place, findings, start = None, [], time.perf_counter()
+    place, findings, is_crossed, start = None, [], False, time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            place, findings = answer(tnb.compare(*paths, progress=False), run)
+            comparison = tnb.compare(*paths, progress=False)
+            place, findings = answer(comparison, run)
+            is_crossed = comparison.exit_code == 1
         except tnb.TroubleshooterError as raised:
             error = f"{type(raised).__name__}: {raised}"
     seconds = time.perf_counter() - start
     outcome = _outcome(run, place, findings, seconds, first_over_tolerance(*run.files))
     is_lost = place is not None and place.where == "?"
-    return replace(outcome, error=error, is_lost=is_lost)
+    return replace(outcome, error=error, is_lost=is_lost, is_crossed=is_crossed)
 
 
 def _outcome(

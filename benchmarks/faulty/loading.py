@@ -60,6 +60,19 @@ def lstm_gate_order(left: Side, rng: np.random.Generator, small: bool) -> Truth:
     return Truth({path}, {"lstm_gate_order"})
 
 
+@fault("low_rank_difference", ("gpt", "llama", "recurrent"), "loading")
+def adapter_merged(left: Side, rng: np.random.Generator, small: bool) -> Truth:
+    """An adapter of rank 2 is merged into a layer."""
+    wide = [p for p in left.find(nn.Linear) if min(left.module(p).weight.shape) >= 24]  # type: ignore[type-var,arg-type]
+    if not wide:
+        return Truth(set())
+    m: Any = left.module(path := pick(rng, wide))
+    rows, columns = m.weight.shape
+    with torch.no_grad():
+        m.weight += 0.3 * m.weight.std() * torch.randn(rows, 2) @ torch.randn(2, columns)
+    return Truth({path}, {"low_rank_difference"})
+
+
 @fault("wrong_layer_loaded", ("gpt", "resnet", "llama", "autoencoder"), "loading")
 def wrong_layer_loaded(left: Side, rng: np.random.Generator, small: bool) -> Truth:
     """Two layers of equal shape have each other's weights."""

@@ -22,6 +22,8 @@ class Attention(nn.Module):
         self.cap = 0.0
         self.hidden = -1e4
         self.is_causal = True
+        self.window = 0
+        self.dropped = 0.0
         self.forgets: Callable[[], bool] = lambda: False
         self.packing = "3hd"
         self.softmax_axis = -1
@@ -43,13 +45,14 @@ class Attention(nn.Module):
         scores = torch.matmul(query, key.transpose(-1, -2)) * self.scale
         if self.cap:
             scores = self.cap * torch.tanh(scores / self.cap)
-        scores = hide(scores, self.hidden, self.is_causal, padding)
+        scores = hide(scores, self.hidden, self.is_causal, padding, self.window)
         if self.forgets():
             scores = forgotten(scores, self.hidden)
         if self.softmax_dtype is not None:
             weights = F.softmax(scores.to(self.softmax_dtype), self.softmax_axis).to(x.dtype)
         else:
             weights = F.softmax(scores, self.softmax_axis)
+        weights = F.dropout(weights, self.dropped) if self.dropped else weights
         mixed = torch.matmul(weights, value)
         return self.proj(mixed.transpose(1, 2).reshape(batch, length, dim))
 
@@ -62,14 +65,21 @@ def forgotten(scores: torch.Tensor, value: float) -> torch.Tensor:
 
 
 def hide(
-    scores: torch.Tensor, value: float, is_causal: bool, padding: torch.Tensor | None
+    scores: torch.Tensor,
+    value: float,
+    is_causal: bool,
+    padding: torch.Tensor | None,
+    window: int = 0,
 ) -> torch.Tensor:
-    """Scores with those of later positions and of padding replaced."""
+    """Scores with those of later positions, of padding and behind a window replaced."""
     length = scores.shape[-1]
     value = max(value, torch.finfo(scores.dtype).min) if value > -math.inf else value
     if is_causal:
         later = torch.triu(torch.ones(length, length, dtype=torch.bool), 1)
         scores = scores.masked_fill(later, value)
+    if window:
+        behind = torch.tril(torch.ones(length, length, dtype=torch.bool), -window)
+        scores = scores.masked_fill(behind, value)
     if padding is not None:
         scores = scores.masked_fill(padding[:, None, None, :], value)
     return scores

@@ -114,6 +114,8 @@ class GroupedAttention(nn.Module):
         self.cap = 0.0
         self.hidden = -math.inf
         self.is_causal = True
+        self.window = 0
+        self.dropped = 0.0
         self.forgets: Callable[[], bool] = lambda: False
         self.softmax_axis = -1
         self.softmax_dtype: torch.dtype | None = None
@@ -134,13 +136,14 @@ class GroupedAttention(nn.Module):
         scores = torch.matmul(query, key.transpose(-1, -2)) * self.scale
         if self.cap:
             scores = self.cap * torch.tanh(scores / self.cap)
-        scores = hide(scores, self.hidden, self.is_causal, padding)
+        scores = hide(scores, self.hidden, self.is_causal, padding, self.window)
         if self.forgets():
             scores = forgotten(scores, self.hidden)
         if self.softmax_dtype is not None:
             weights = F.softmax(scores.to(self.softmax_dtype), self.softmax_axis).to(x.dtype)
         else:
             weights = F.softmax(scores, self.softmax_axis)
+        weights = F.dropout(weights, self.dropped) if self.dropped else weights
         mixed = torch.matmul(weights, value)
         return self.o(mixed.transpose(1, 2).reshape(batch, length, dim))
 

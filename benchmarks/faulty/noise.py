@@ -101,6 +101,14 @@ def harmless(side: Side, rng: np.random.Generator) -> tuple[set[str], set[str]]:
     return choices[int(rng.integers(len(choices)))](side)
 
 
+def pad_otherwise(base: Side, left: Side, rng: np.random.Generator) -> None:
+    """Other ids where a mask that both sides are given says that tokens are padding."""
+    vocab = len(base.module("tok").weight)  # type: ignore[arg-type]
+    for number, ((ids, padding), target) in enumerate(base.batches):
+        other = torch.where(padding, (ids + int(rng.integers(1, 9))) % vocab, ids)
+        left.batches[number] = ((other, padding), target)
+
+
 def _packing(side: Side) -> tuple[set[str], set[str]]:
     path = side.find(Attention)[0]
     m: Any = side.module(path)

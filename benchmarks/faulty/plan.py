@@ -23,7 +23,7 @@ from faulty import (  # noqa: F401 they register
 )
 from faulty.capture import Record, dump_of, is_kept, statistics_of
 from faulty.families import FAMILIES, WIDE, draw_side
-from faulty.noise import amplify, cast, harmless, reorder
+from faulty.noise import amplify, cast, harmless, pad_otherwise, reorder
 from faulty.registry import FAULTS, Fault, Truth
 from faulty.side import Side
 from faulty.styles import STYLED
@@ -32,11 +32,14 @@ from faulty.writing import Filed
 from troubleshooter_nb import Dump
 from troubleshooter_nb.metrics.floats import unit_roundoff
 
-CONTROLS = ("same", "reordered", "half reordered", "other precision", "amplified", "layout")
+CONTROLS = (
+    *("same", "reordered", "half reordered", "other precision", "amplified", "layout"),
+    "padding",
+)
 OTHER_CONTROLS = ("same", "amplified", "layout")
 HARD = ("half noise", "other precision", "small", "amplified", "harmless first", "statistics")
 # What is planted for these needs to know the net.
-FAMILY_OWN = ("amplified", "layout", "harmless first")
+FAMILY_OWN = ("amplified", "layout", "harmless first", "padding")
 NOT_SAME = ("half noise", "other precision", "amplified", "harmless first", "layout")
 HALVES = (torch.bfloat16, torch.float16)
 # Parts of a dump in which a cause leaves the same numbers as another one: parameters that moved by
@@ -281,6 +284,10 @@ def _carry_out(
         mindspore_side.as_in_mindspore(base)
     if fault and fault.prepare:
         fault.prepare(base, rng)
+    if hard == "padding" and (family not in sequences.TEXT or (way and way.keep != "calls")):
+        hard = "reordered"  # no mask is given, or the loss counts padded tokens as well
+    if hard == "padding":
+        sequences.pad_some(base, rng)
     if hard == "amplified":
         amplify(base, rng)
     left, clean, right = base.copied(), base.copied(), base.copied()
@@ -289,7 +296,9 @@ def _carry_out(
         for side in (left, clean, right):
             rebind(side, base, fault, int(number))
     for side in (left, clean, right):
-        side.state["forward_only"] = is_other
+        side.state["forward_only"] = is_other or hard == "padding"
+    if hard == "padding":
+        pad_otherwise(base, left, rng)
     truth = Truth(set())
     if fault:
         truth = fault.plant(left, np.random.default_rng([number, 7]), hard == "small")

@@ -58,6 +58,29 @@ def mask_missing(left: Side, rng: np.random.Generator, small: bool) -> Truth:
     return attention_glue(path, "mask_missing")
 
 
+def slide(side: Side, rng: np.random.Generator) -> None:
+    """Let every attention see a few tokens back only."""
+    width = int(rng.integers(3, 6))
+    for path in attentions(side):
+        side.module(path).window = width  # type: ignore[assignment]
+
+
+@fault("attention_window", TEXT, prepare=slide)
+def window_lost(left: Side, rng: np.random.Generator, small: bool) -> Truth:
+    path = pick(rng, attentions(left))
+    m: Any = left.module(path)
+    m.window = 0 if rng.random() < 0.5 else m.window + 1
+    return attention_glue(path, "attention_window")
+
+
+@fault("eval_train_mode", TEXT)
+def attention_dropout(left: Side, rng: np.random.Generator, small: bool) -> Truth:
+    path = pick(rng, attentions(left))
+    m: Any = left.module(path)
+    m.dropped = 0.2
+    return attention_glue(path, "eval_train_mode")
+
+
 def pad_some(side: Side, rng: np.random.Generator) -> None:
     """Give a padding mask in which one sample is padded on the left."""
     for number, (inputs, target) in enumerate(side.batches):
@@ -219,6 +242,14 @@ def position_offset(left: Side, rng: np.random.Generator, small: bool) -> Truth:
     m: Any = left.module(path)
     m.offset = 2
     return Truth({path}, {"position_offset"})
+
+
+@fault("position_offset", TEXT, "loading")
+def ids_wrapped(left: Side, rng: np.random.Generator, small: bool) -> Truth:
+    vocab = len(left.module("tok").weight)  # type: ignore[arg-type]
+    for number, (inputs, target) in enumerate(left.batches):
+        left.batches[number] = (((inputs[0] + 1) % vocab, *inputs[1:]), target)
+    return Truth({"tok"}, {"position_offset"})
 
 
 @fault("residual_order", ("gpt", "resnet", "llama"))

@@ -151,6 +151,11 @@ def own_mask_missing(left: Side, rng: np.random.Generator, small: bool) -> Truth
     return changed(left, rng, Mask, "mask_missing", is_on=False)
 
 
+@fault("attention_window", "modular")
+def own_window(left: Side, rng: np.random.Generator, small: bool) -> Truth:
+    return changed(left, rng, Mask, "attention_window", window=int(rng.integers(3, 6)))
+
+
 @fault("softmax_axis", "modular")
 def own_softmax_axis(left: Side, rng: np.random.Generator, small: bool) -> Truth:
     return changed(left, rng, Weights, "softmax_axis", axis=-2)
@@ -244,6 +249,13 @@ def torch_mask_missing(left: Side, rng: np.random.Generator, small: bool) -> Tru
     path = pick(rng, left.find(nn.MultiheadAttention))
     left.module(path.rpartition(".")[0]).is_masked = False  # type: ignore[assignment]
     return Truth({path, path.rpartition(".")[0]}, {"mask_missing"})
+
+
+@fault("attention_window", "encoder")
+def torch_window(left: Side, rng: np.random.Generator, small: bool) -> Truth:
+    path = pick(rng, left.find(nn.MultiheadAttention))
+    left.module(path.rpartition(".")[0]).window = int(rng.integers(3, 6))  # type: ignore[assignment]
+    return Truth({path, path.rpartition(".")[0]}, {"attention_window"})
 
 
 @fault("attention_scale", "encoder")

@@ -118,11 +118,14 @@ class Mask(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.diagonal = 1
+        self.window = 0
         self.is_on = True
 
     def forward(self, scores: torch.Tensor) -> torch.Tensor:
         """Keep the shape."""
         later = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(self.diagonal)
+        if self.window:
+            later |= torch.ones_like(later).tril(-self.window)
         return scores.masked_fill(later, -1e4) if self.is_on else scores
 
 
@@ -311,11 +314,14 @@ class EncoderBlock(nn.Module):
         self.norm1, self.norm2 = nn.LayerNorm(dim), nn.LayerNorm(dim)
         self.ff = nn.Sequential(nn.Linear(dim, 2 * dim), nn.GELU(), nn.Linear(2 * dim, dim))
         self.is_masked = True
+        self.window = 0
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Keep the shape."""
         length = x.shape[1]
         later = torch.ones(length, length, dtype=torch.bool).triu(1) if self.is_masked else None
+        if later is not None and self.window:
+            later |= torch.ones_like(later).tril(-self.window)
         x = self.norm1(x + self.self_attn(x, x, x, attn_mask=later, need_weights=False)[0])
         return self.norm2(x + self.ff(x))
 

@@ -22,7 +22,7 @@ _OF_OUTPUTS = frozenset(
     "resize_convention own_resize fp16_overflow saturation underflow nan_swallowed kernel_fault "
     "own_flatten_order dropout_mode rrelu_random low_precision_cast table_theta "
     "table_offset own_rope_interleave own_rope_kernel own_grouped_heads own_attention_scale "
-    "own_scale_twice own_mask_missing own_softmax_axis own_softmax_precision "
+    "own_scale_twice own_mask_missing own_window own_softmax_axis own_softmax_precision "
     "own_gate_up_order".split()
 )
 # A layer's own numbers are in no file of the way.

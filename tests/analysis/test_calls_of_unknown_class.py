@@ -412,8 +412,9 @@ def gelu(x):
     return 0.5 * wide * (1 + np.tanh(np.sqrt(2 / np.pi) * (wide + 0.044715 * wide**3)))
 
 
-def masked(x, value):
-    return np.where(np.triu(np.ones(x.shape[-2:], bool), 1), np.float32(value), x)
+def masked(x, value, window=99):
+    seen = np.ones(x.shape[-2:], bool)
+    return np.where(np.tril(seen) & np.triu(seen, 1 - window), x, np.float32(value))
 
 
 Q, K, G, U = (normal(2, 4, 8, 8, seed=seed) for seed in range(4))
@@ -423,6 +424,8 @@ OWN = {
     "scores": ("attention_scale", (Q, K), {}, [Q @ K.swapaxes(-1, -2) * s for s in (0.3, 0.4)]),
     "mask": ("mask_value", (Q,), {}, [masked(Q, one) for one in (-2.0, -1e4)]),
     "unmasked": ("mask_missing", (Q,), {}, [Q, masked(Q, -1e4)]),
+    "window": ("attention_window", (Q,), {}, [masked(Q, -1e4), masked(Q, -1e4, 3)]),
+    "wider": ("attention_window", (Q,), {}, [masked(Q, -1e4, one) for one in (3, 4)]),
     "expand": ("grouped_heads", (Q,), {}, [Q.repeat(2, 1), np.concatenate([Q, Q], 1)]),
     "swiglu": ("argument_order", (G, U), {}, [silu(U) * G, silu(G) * U]),
     "geglu": ("activation_changed", (G, U), {}, [gelu(G) * U, silu(G) * U]),

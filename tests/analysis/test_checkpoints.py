@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from troubleshooter_nb import diff_checkpoints, export, open_dump, option_context, save_dump
+from troubleshooter_nb import (
+    compare,
+    diff_checkpoints,
+    export,
+    open_dump,
+    option_context,
+    save_dump,
+)
 from troubleshooter_nb.analysis import measuring
 from troubleshooter_nb.checkpoint_diff import CheckpointDiff
 from troubleshooter_nb.columns.checkpoints import DIFF_COLUMNS
+from troubleshooter_nb.messages import Message
 
 RNG = np.random.default_rng(0)
 TORCH = {
@@ -70,7 +81,8 @@ def test_the_same_weights_in_both_spellings_are_the_same(tmp_path):
         "weight_g -> parametrizations.weight.original0": 1,
         "weight_v -> parametrizations.weight.original1": 1,
     }
-    assert "✓ all 7 compared tensors are bit-equal" in repr(diff)
+    assert "✓ 7 of 7 pairs agree" in repr(diff)
+    assert "· all 7 compared tensors are bit-equal" in repr(diff)
     assert "1 alone as expected" in repr(diff)
 
 
@@ -268,7 +280,7 @@ def test_values_gone_nan_are_a_change_and_not_identical():
 
 def test_what_could_not_be_compared_is_not_called_equal():
     diff = diff_checkpoints({"a.weight": W[:2], "b.weight": W}, {"a.weight": W, "b.weight": W})
-    assert "= all 1 compared tensors are bit-equal" in repr(diff)
+    assert "· all 1 compared tensor is bit-equal" in repr(diff)
     assert "✗ 1 of 2 pairs differ" in repr(diff)
     assert "? no tensor could be compared" in repr(diff_checkpoints({"a": W}, {"b": W[:2, 0]}))
 
@@ -361,3 +373,177 @@ def test_what_is_known_without_values_is_not_unreadable():
     other = diff_checkpoints(folder / "t_mlp_mix_statistics", folder / "t_mlp_mix_statisticsB")
     assert set(structure(other).values()) == {"same"}
     assert not other.passed
+
+
+def network(seed: int = 0) -> dict[str, np.ndarray]:
+    """Weights as trained, of a convolution with its norm and of two linear layers."""
+    rng = np.random.default_rng(seed)
+    shapes = {"conv": (16, 3, 3, 3), "fc": (24, 64), "head": (10, 24)}
+    found = {}
+    for name, shape in shapes.items():
+        found[f"{name}.weight"] = rng.laplace(size=shape) * 0.1
+        found[f"{name}.bias"] = rng.normal(size=shape[0]) * 0.1
+    found |= {"bn.weight": rng.uniform(0.5, 1.5, 16), "bn.bias": rng.normal(size=16)}
+    found |= {"bn.running_mean": rng.normal(size=16), "bn.running_var": rng.uniform(0.5, 2, 16)}
+    counters = {"bn.num_batches_tracked": np.int64(100)}
+    return {name: values.astype("f4") for name, values in found.items()} | counters
+
+
+def transposed(weights):
+    return weights | {"fc.weight": weights["fc.weight"].T.copy()}
+
+
+def folded(weights):
+    norm = {name: np.float64(weights[f"bn.{name}"]) for name in ("weight", "bias")}
+    mean, var = (np.float64(weights[f"bn.running_{name}"]) for name in ("mean", "var"))
+    factor = norm["weight"] / np.sqrt(var + 1e-5)
+    conv = np.float64(weights["conv.weight"]) * factor[:, None, None, None]
+    bias = (weights["conv.bias"] - mean) * factor + norm["bias"]
+    return weights | {"conv.weight": np.float32(conv), "conv.bias": np.float32(bias)}
+
+
+def rounded(weights):
+    return {
+        name: one.astype("f2").astype("f4") if one.dtype == np.float32 else one
+        for name, one in weights.items()
+    }
+
+
+def not_loaded(weights):
+    return weights | {"bn.bias": np.zeros(16, "f4")}
+
+
+@pytest.mark.parametrize("fault", [transposed, folded, rounded, not_loaded])
+def test_it_finds_what_compare_finds_and_says_it_in_the_same_words(tmp_path, fault):
+    weights = network()
+    paths = files(tmp_path, fault(weights), weights, (".pth", ".safetensors"))
+    diff, comparison = diff_checkpoints(*paths), compare(*paths)
+    assert diff.findings
+    assert diff.findings[0].confidence > 0.5
+    assert diff.findings == comparison.findings
+    assert diff.verdict == comparison.verdict
+    assert (diff.exit_code, diff.passed) == (comparison.exit_code, False)
+    assert str(diff.explain()) == str(comparison.explain())
+    cause = str(comparison.explain()).split("Why\n")[1].splitlines()[0].strip()
+    for shown in (repr(diff), repr(comparison)):
+        assert cause[:60] in shown
+        assert comparison.verdict.split(" · ")[0] in shown
+    title = cause.split(": ", 1)[1].split(".")[0]
+    assert title in diff._repr_html_()
+    assert title in comparison._repr_html_()
+
+
+def test_what_is_found_is_in_every_export(tmp_path):
+    diff = diff_checkpoints(transposed(network()), network())
+    kept = json.loads(export(diff, tmp_path / "a.json").read_text("utf-8"))
+    assert kept["findings"][0]["cause"] == "linear_transposed"
+    assert (kept["verdict"], len(kept["tensors"])) == (diff.verdict, len(diff))
+    for suffix in (".md", ".txt", ".html"):
+        text = export(diff, tmp_path / f"a{suffix}").read_text("utf-8")
+        assert "Linear weight transposed" in text
+    pytest.importorskip("openpyxl")
+    sheets = pd.read_excel(export(diff, tmp_path / "a.xlsx"), sheet_name=None)
+    assert sheets["findings"]["cause"].tolist() == ["linear_transposed"]
+    assert len(sheets["tensors"]) == len(diff)
+
+
+def test_no_cause_is_asked_for_where_that_is_not_wanted():
+    diff = diff_checkpoints(transposed(network()), network(), diagnose=False)
+    assert diff.findings == ()
+    assert "diff_checkpoints(..., diagnose=True)" in str(diff.explain())
+    diff = diff_checkpoints(transposed(network()), network(), values=False)
+    assert diff.findings == ()
+    assert "? values were not compared" in str(diff.explain())
+    assert "the same" not in str(diff.explain())
+    assert diff.verdict == "▲ the structure differs: 11 of 11 entries paired, 1 of other shape"
+
+
+@pytest.mark.parametrize("given", [{"budget": -1}, {"noise": 3}])
+def test_a_diagnosis_that_cannot_be_asked_for_is_refused_before_anything_is_read(given):
+    with pytest.raises((TypeError, ValueError), match=r"budget|noise"):
+        diff_checkpoints("nowhere", "nowhere", **given)
+
+
+def test_another_shape_is_no_change_within_the_tolerance():
+    left = network() | {"fc.weight": np.zeros((24, 65), "f4")}
+    left["head.weight"] = left["head.weight"] + np.float32(1e-6)
+    diff = diff_checkpoints(left, network())
+    text = repr(diff)
+    assert "✗ 1 of 11 pairs differ" in text
+    assert "· tensors: 1 changed, 9 untouched, 1 not compared" in text
+    assert "✓ tensors" not in text
+    blocks = diff.blocks().set_index(["block", "role"])
+    assert blocks.loc[("fc", "parameter"), "other"] == 1
+    assert "not compared" in diff._repr_html_()
+
+
+def test_counters_are_in_no_relative_change():
+    left = network() | {"bn.num_batches_tracked": np.int64(900)}
+    left["bn.running_mean"] = left["bn.running_mean"] * np.float32(1.01)
+    right = network()
+    diff = diff_checkpoints(left, right)
+    buffers = diff.blocks().set_index(["block", "role"]).loc[("bn", "buffer")]
+    norms = [np.linalg.norm(np.float64(right[f"bn.running_{name}"])) for name in ("mean", "var")]
+    assert buffers["changed"] == 2
+    # Float32 makes the factor exact to 1e-5 of the change.
+    expected = 0.01 * norms[0] / np.hypot(*norms)
+    assert buffers["relative_change"] == pytest.approx(expected, rel=1e-4)
+    largest = diff._repr_html_().split("Largest changes")[1].split("</table>")[0]
+    assert "running_mean" in largest
+    assert "num_batches_tracked" not in largest
+
+
+def test_other_steps_of_one_training_are_said_and_have_no_cause():
+    rng = np.random.default_rng(1)
+
+    def drawn(fan_in, *shape):
+        bound = fan_in**-0.5
+        return rng.uniform(-bound, bound, shape).astype("f4")
+
+    before = {f"l{i}.weight": drawn(48, 48, 48) for i in range(4)}
+    before |= {f"l{i}.bias": np.zeros(48, "f4") for i in range(4)}
+    before |= {"n.weight": np.ones(48, "f4"), "n.bias": np.zeros(48, "f4")}
+    before |= {"n.running_mean": np.zeros(48, "f4"), "n.running_var": np.ones(48, "f4")}
+    after = {
+        name: one + np.float32(0.02) * rng.normal(size=one.shape).astype("f4")
+        for name, one in before.items()
+    }
+    counted = [{"n.num_batches_tracked": np.int64(count)} for count in (100, 0)]
+    diff = diff_checkpoints(after | counted[0], before | counted[1])
+    assert [f.cause for f in diff.findings if f.confidence > 0.5] == []
+    assert "saved at different steps of training: n.num_batches_tracked is 100 on" in repr(diff)
+    # A tensor that the other side was not trained from was not loaded.
+    diff = diff_checkpoints(after, after | {"l2.bias": np.zeros(48, "f4")})
+    assert diff.findings[0].cause == "tensor_not_loaded"
+    assert "different steps" not in repr(diff)
+    # Nor is a counter that was left behind another step.
+    assert "different steps" not in repr(diff_checkpoints(after | counted[0], after | counted[1]))
+
+
+def test_what_did_not_change_is_no_row_of_zeros():
+    state = {f"moment1.l{i}.weight": np.ones((8, 8), "f4") for i in range(12)}
+    weights = {f"l{i}.weight": np.full((8, 8), i + 1.0, "f4") for i in range(12)}
+    left = weights | state | {"l3.weight": np.full((8, 8), 8.0, "f4")}
+    diff = diff_checkpoints(left, weights | state)
+    lines = repr(diff).splitlines()
+    rows = [line.split() for line in lines if line.split()[:1] == ["l3"]]
+    assert rows == [["l3", "parameter", "1", "1", "1", "1", "4"]]
+    assert not any("optimizer_state" in line for line in lines)
+    assert "untouched, 12 groups of tensors: l0, l1, l2, l4, l5, l6 and 6 more" in lines[-1]
+    moved = {name: one * 2 for name, one in state.items()}
+    text = repr(diff_checkpoints(weights | moved, weights | state))
+    assert sum("optimizer_state" in line for line in text.splitlines()) == 1
+    assert "all blocks  optimizer_state" in text
+
+
+def test_what_was_not_opened_keeps_a_diff_from_passing(tmp_path):
+    dump = open_dump(save_dump(network(), tmp_path / "net.safetensors"))
+    noted = replace(dump, notes=(Message("files.unopened", names=["step_2.pth"]),))
+    for values in (True, False):
+        assert diff_checkpoints(dump, dump, values=values).exit_code == 0
+        diff = diff_checkpoints(noted, dump, values=values)
+        assert (diff.exit_code, diff.passed) == (compare(noted, dump).exit_code, False)
+        assert "not opened: step_2.pth" in str(diff.explain())
+        assert "not opened: step_2.pth" in diff.verdict
+        assert not diff.verdict.startswith("✓")
+        assert "not opened: step_2.pth" in diff._repr_html_()

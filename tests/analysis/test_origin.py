@@ -18,7 +18,7 @@ from troubleshooter_nb.naming import Site
 
 
 def origins_of(left: Dump, right: Dump, model: NoiseModel | None = None) -> Origins:
-    return find_origins(Flow(compare(left, right)), model)
+    return find_origins(Flow(compare(left, right, diagnose=False)), model)
 
 
 def names(origins: Origins, rows: list[int]) -> list[str]:

@@ -112,11 +112,13 @@ def test_one_side_that_is_not_finite_parts_at_that_step(side, bad):
     runs = [curve(0), curve(0)]
     runs[side][20:22] = bad
     found = compare_series({"loss": runs[0], "lr": curve(1)}, {"loss": runs[1], "lr": curve(1)})
-    assert found.first_step == 20
+    assert (found.first_step, found.outside_step, found.back_step) == (None, 20, 22)
+    assert not found.passed
     assert "one side is not finite" in repr(found)
-    assert any("return" in note for note in found.notes)
+    runs[side][20:] = bad
+    assert compare_series(*runs).first_step == 20
     # Both alike are no difference.
-    runs[1 - side][20:22] = bad
+    runs[1 - side][20:] = bad
     assert compare_series(*runs).passed
 
 
@@ -126,21 +128,77 @@ def test_a_nan_in_a_log_is_no_missing_value(tmp_path):
         lines.insert(3, "step 2 grad_norm: 2.0\n")
         (tmp_path / f"{name}.log").write_text("".join(lines))
     found = compare_series(tmp_path / "a.log", tmp_path / "b.log")
-    assert (found.first_step, len(found)) == (7, 20)
+    assert (found.outside_step, len(found)) == (7, 20)
 
 
-def test_a_spike_outside_a_given_noise_is_the_first_step():
+def test_a_spike_outside_a_given_noise_counts_and_is_not_for_good():
     right = curve(0)
     left = right.copy()
     left[5] += 0.3
     rng = np.random.default_rng(1)
     for noise in (right + 1e-4 * rng.normal(size=200), 1e-3):
         found = compare_series(left, right, noise)
-        assert found.first_step == 5
-        assert "none of the later ones stays outside" in found.notes[0]
+        assert (found.first_step, found.outside_step, found.back_step) == (None, 5, 6)
+        assert not found.passed
         assert compare_series(right, right, noise).passed
     left[100:] += 0.5
-    assert "from step 100 on" in compare_series(left, right, 1e-3).notes[0]
+    found = compare_series(left, right, 1e-3)
+    assert (found.first_step, found.back_step) == (100, None)
+    assert found.notes == ("outside the noise before that, and back in it: at step 5",)
+
+
+@pytest.mark.parametrize("noise", [5e-3, 1e-3])
+def test_curves_that_come_back_have_no_first_step_and_no_law(noise):
+    right = np.linspace(3.0, 1.0, 8)
+    apart = np.array([0, 0, 0.9, 0.2, 0.05, 0.01, 2e-4, 1e-4])
+    found = compare_series(right + apart, right, noise)
+    assert (found.first_step, found.back_step, found.growth_kind) == (None, 6, "")
+    assert not found.passed
+    assert "part at step 2 and are back in the noise from step 6" in repr(found)
+    assert "steps^" not in repr(found)
+    with option_context(language="zh"):
+        assert "从第 6 步起回到噪声内" in found._repr_html_()
+
+
+def test_one_step_inside_the_noise_is_not_back_in_it():
+    right = np.linspace(3.0, 1.0, 60)
+    apart = np.where(np.arange(60) < 20, 0.0, 0.5)
+    apart[[30, 31, 32, 59]] = 0.0  # a crossing, and the last step
+    assert compare_series(right + apart, right, 1e-3).first_step == 20
+    apart[58] = 0.0
+    assert compare_series(right + apart, right, 1e-3).back_step == 58
+
+
+def test_a_handful_of_steps_follows_no_law_and_a_decade_does():
+    right = np.full(24, 2.0)
+    apart = 1e-3 * np.arange(1, 25.0) ** 1.5
+    for count, kind in ((4, ""), (9, ""), (10, "power"), (24, "power")):
+        assert compare_series((right + apart)[:count], right[:count]).growth_kind == kind
+
+
+def test_a_difference_that_shrinks_is_not_said_to_grow():
+    right = np.linspace(3.0, 1.0, 40)
+    found = compare_series(right + 1.0 / np.arange(1, 41), right, 1e-3)
+    assert (found.first_step, found.growth_kind) == (0, "power")
+    assert found.growth == pytest.approx(-1.0, abs=0.01)
+    assert "shrinks like steps^-1" in repr(found)
+    found = compare_series(right + np.exp(-0.1 * np.arange(40)), right, 1e-3)
+    assert "shrinks by the factor 0.905 per step" in repr(found)
+    assert "grows" not in repr(found)
+
+
+def test_what_goes_up_and_down_follows_no_law():
+    right = np.zeros(60)
+    apart = np.exp(np.random.default_rng(0).normal(size=60))
+    assert compare_series(right + apart, right, 1e-3).growth_kind == ""
+
+
+def test_a_law_is_of_steps_and_not_of_rows():
+    steps = np.arange(0, 600, 10)
+    apart = dict(zip(steps.tolist(), 1e-2 * np.exp(0.01 * steps), strict=True))
+    found = compare_series(apart, dict.fromkeys(apart, 0.0), 1e-3)
+    assert found.growth_kind == "exponential"
+    assert found.growth == pytest.approx(0.01, rel=1e-6)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -151,7 +209,7 @@ def test_the_first_draws_of_a_repeated_run_are_no_limit_for_a_single_step(seed):
 
 
 def test_all_measures_are_compared_and_named():
-    steps = np.arange(10.0)
+    steps = np.arange(20.0)
     left = {"norm_a": steps + 1, "norm_b": 2 * steps, "norm_c": steps}
     right = {**left, "norm_b": 2 * steps + 0.5 * (steps > 4)}
     found = compare_series(left, right)

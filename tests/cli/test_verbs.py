@@ -71,17 +71,35 @@ def test_diff_tells_structure_and_values(said, runs):
     assert "0.1" in out
 
 
-def test_diff_of_structures_differs_where_something_is_alone_or_shaped_otherwise(said, tmp_path):
+def test_diff_ends_as_compare_does_with_what_is_alone_or_shaped_otherwise(said, tmp_path):
     for name, arrays in {
         "a.pth": weights(),
         "more.pth": {**weights(), "x": np.ones(2)},
         "shaped.pth": {**weights(), "l0.weight": np.ones((8, 9), "f4")},
     }.items():
         tnb.save_dump(arrays, tmp_path / name)
-    codes = [said("diff", "a.pth", name, "--no-values")[0] for name in ("a.pth", "more.pth")]
-    assert codes == [0, 1]
-    assert said("diff", "a.pth", "shaped.pth", "--no-values")[0] == 1
-    assert said("diff", "a.pth", "shaped.pth")[0] == 1
+    for name, code in (("a.pth", 0), ("more.pth", 2), ("shaped.pth", 1)):
+        assert said("compare", "a.pth", name)[0] == code
+        assert said("diff", "a.pth", name)[0] == code
+        assert said("diff", "a.pth", name, "--no-values")[0] == code
+
+
+def test_diff_tells_the_cause_that_compare_tells(said, tmp_path):
+    rng = np.random.default_rng(0)
+    right = {f"l{i}.weight": rng.laplace(size=(24, 16)).astype("f4") for i in range(4)}
+    tnb.save_dump(right, tmp_path / "right.pth")
+    tnb.save_dump(right | {"l2.weight": right["l2.weight"].T.copy()}, tmp_path / "left.pth")
+    outs = [said(verb, "left.pth", "right.pth")[1] for verb in ("compare", "diff")]
+    for out in outs:
+        assert out.startswith("✗ 1 of 4 pairs differ")
+        assert "Linear weight transposed. With axes in the order 1, 0" in out
+        assert "Transpose the weight when it is converted" in out
+    assert "untouched, 3 groups of tensors: l0, l1, l3" in outs[1]
+    out = said("diff", "left.pth", "right.pth", "--no-diagnose")[1]
+    assert "Likely cause" not in out
+    assert "leave --no-diagnose out" in out
+    _, out, _ = said("diff", "left.pth", "right.pth", "--json")
+    assert json.loads(out)["findings"][0]["cause"] == "linear_transposed"
 
 
 def test_diff_of_what_cannot_be_read_is_undecided(said, tmp_path):

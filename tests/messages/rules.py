@@ -50,7 +50,6 @@ PAGES = {"editor": "mapping_editor.js", "explorer": "explorer.js"}
 COMPLETED = {
     "analysis/causes/searches/rotary.py": ("evidence_words.", ()),
     "analysis/causes/tensors/limits.py": ("evidence_words.", ()),
-    "analysis/causes/tensors/places.py": ("explanations.place_", ()),
     "analysis/declared/side.py": ("", ("analysis/declared/pairs.py",)),
     "analysis/pair_table.py": ("verdicts.", ()),
     "analysis/rows.py": ("verdicts.", ()),
@@ -60,13 +59,21 @@ COMPLETED = {
     "metrics/relations.py": ("", ("metrics/arrangements.py", "metrics/explanations.py")),
     "metrics/verdict.py": ("verdicts.", ()),
     "render/cells.py": ("", ("columns/checkpoints.py",)),
+    "render/places.py": (
+        "",
+        (
+            "analysis/axis_names.py",
+            "metrics/index_sets.py",
+            "analysis/token_axes.py",
+        ),
+    ),
     "widgets/editing/session.py": (
         "",
         ("widgets/editing/pairing_session.py", "widgets/editing/weight_map_session.py"),
     ),
     "render/explanation.py": (
         "explanations.",
-        ("analysis/origin.py", "analysis/preflight.py", "analysis/causes/tensors/places.py"),
+        ("analysis/origin.py", "analysis/preflight.py"),
     ),
 }
 IDS = " ".join(SENTENCES)

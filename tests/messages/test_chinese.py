@@ -331,6 +331,7 @@ def test_differences_of_checkpoints(tmp_path):
         tnb.diff_checkpoints(paths[0], paths[0]),
         tnb.diff_checkpoints(*paths, learning_rate=0.1),
         tnb.diff_checkpoints({}, {}),
+        tnb.diff_checkpoints({"w": shared, "epoch": 1}, {"w": shared + 1, "epoch": 2}),
         tnb.diff_checkpoints({"a": shared, "b": shared}, {"a": shared, "b": shared + 1}),
     ]
     assert english(shown) == set()
@@ -343,10 +344,15 @@ def test_series(tmp_path):
     grown = right + 1e-2 * np.exp(0.01 * np.arange(200))
     late = right.copy()
     late[150:155] += 1
-    sides = (right, grown, right + np.arange(200), late, log, right[:50])
+    faded = right + np.exp(-0.01 * np.arange(200))
+    near = right + 1 / np.arange(1, 201)
+    sides = (right, grown, faded, near, right + np.arange(200), late, log, right[:50])
     shown = [tnb.compare_series(left, right) for left in sides if left is not log]
     shown += [tnb.compare_series(log, {"loss": right})]
-    shown += [tnb.compare_series(late, right, 0.1)]
+    again = late + np.where(np.arange(200) < 10, 1.0, 0.0)
+    again[190:] += 1.0
+    shown += [tnb.compare_series(one, right, 0.1) for one in (late, again)]
+    shown += [tnb.compare_series({"loss": right, "a": late}, {"loss": right, "a": right}, 0.1)]
     shown += [tnb.compare_series({"a": right, "b": grown}, {"a": right, "b": right})]
     assert english([*shown, *(note for one in shown for note in one.notes)]) == set()
 

@@ -16,7 +16,13 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from troubleshooter_nb.metrics.floats import dtype_from_token
-from troubleshooter_nb.metrics.locate import Location, concentrated_range, locate, split_axis
+from troubleshooter_nb.metrics.locate import (
+    Location,
+    concentrated_range,
+    locate,
+    scattered_indices,
+    split_axis,
+)
 from troubleshooter_nb.metrics.places import TILE_COLUMNS, TILE_ROWS, VALUE_BINS, WORST
 
 LONG = os.environ.get("TNB_LONG") == "1"
@@ -397,6 +403,23 @@ def test_the_range_holds_its_share_of_any_profile(profile):
     assert 0 <= start < stop <= len(profile)
     exact = [Fraction(x) for x in profile.tolist()]
     assert sum(exact[start:stop]) >= (Fraction(99, 100) - Fraction(1, 10**11)) * sum(exact)
+
+
+@pytest.mark.parametrize(
+    ("profile", "expected"),
+    [
+        ([0, 5, 0, 5, 0, 5], [1, 3, 5]),
+        ([1e-9, 7, 1e-9, 7], [1, 3]),
+        ([0, 5, 5, 0], []),  # a range
+        ([5, 0, 5, 5], []),  # most of it
+        ([0, 0, 0], []),
+        ([np.inf, 0, 1.0, 0], []),
+        ([3], []),
+    ],
+)
+def test_the_fewest_indices_that_hold_the_error_where_they_are_no_range(profile, expected):
+    got = scattered_indices(np.array(profile, np.float64))
+    np.testing.assert_array_equal(got, expected)
 
 
 def test_an_all_zero_profile_is_concentrated_nowhere():

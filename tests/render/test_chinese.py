@@ -32,20 +32,20 @@ def diff(tmp_path_factory):
 @pytest.mark.parametrize(
     ("count", "english", "chinese"),
     [
-        (4, "", ""),
-        (5, "1 more note, on either dump", "另有 1 条说明（任一侧）"),
-        (6, "2 more notes, on either dump", "另有 2 条说明（任一侧）"),
+        (2, "", ""),
+        (3, "1 more note, on either dump", "另有 1 条说明（任一侧）"),
+        (4, "2 more notes, on either dump", "另有 2 条说明（任一侧）"),
     ],
 )
 def test_notes_of_a_difference_are_counted_in_words(diff, count, english, chinese):
     noted = replace(diff, notes=tuple(f"note {i}" for i in range(count)))
     text = repr(noted)
-    assert "  note: note 3" in text
+    assert "  note: note 1" in text
     assert english in text
     assert ("more note" in text) == bool(english)
     with tnb.option_context(language="zh"):
         text = repr(noted)
-        assert "  说明：note 3" in text
+        assert "  说明：note 1" in text
         assert chinese in text
         assert "more" not in text
         assert "说明：note 0" in visible(noted._repr_html_())
@@ -54,12 +54,17 @@ def test_notes_of_a_difference_are_counted_in_words(diff, count, english, chines
 def test_a_difference_is_titled_and_its_structure_named_in_chinese(diff):
     lines = repr(diff).splitlines()
     assert lines[0] == "CheckpointDiff 'a.safetensors' against 'b.safetensors'"
-    assert any(line.startswith("  left_only ") for line in lines)
+    assert any(line.startswith("  only on the left ") for line in lines)
     with tnb.option_context(language="zh"):
         text = repr(diff)
     lines = text.splitlines()
     assert lines[0] == "权重差异：'a.safetensors' 对比基准 'b.safetensors'"
-    assert lines[1].startswith("  ▲ 结构不同：共 5 项，配对 3 项，仅左侧有 1 项，仅右侧有 1 项")
+    assert lines[1].startswith("  ✗ 3 对中 1 对不一致：")
+    assert lines[1].endswith("➤ 首个差异：l.1.w (#1) · 2 项没有对应")
+    assert any(
+        line.startswith("  ▲ 结构不同：共 5 项，配对 3 项，仅左侧有 1 项，仅右侧有 1 项")
+        for line in lines
+    )
     assert any(line.split() == ["仅左侧", "l.3.w", "2×2"] for line in lines)
     assert any(line.split() == ["仅右侧", "x", "3"] for line in lines)
     assert not re.search("against|left_only|right_only|： ", text)

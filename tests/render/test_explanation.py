@@ -14,6 +14,7 @@ import troubleshooter_nb as tnb
 from tests.analysis.runs import chain, linear
 from troubleshooter_nb.comparison import Check, Finding
 from troubleshooter_nb.messages.explanations import MESSAGES as EXPLANATIONS
+from troubleshooter_nb.metrics.index_sets import by_sample, described
 from troubleshooter_nb.metrics.relations import relation_said
 from troubleshooter_nb.render.explanation import check_line, observed_sentences, place_sentence
 
@@ -188,38 +189,52 @@ def test_no_cause_is_said_where_none_is_known(cmp):
     assert "What to do" not in text
 
 
+def part(indices, size, axis=0, name=""):
+    return {"axis": axis, "name": name, **described(np.array(indices), size)}
+
+
+def where(*parts):
+    return {"kind": "indices", "parts": [*parts]}
+
+
+SAMPLES = np.array([[0, 0, 0, 0], [0, 0, 1, 1], [0, 0, 0, 1]], bool)
 PLACES = [
+    (where(part([5], 12, 2)), "at position 5 of 12 along axis 2", "位置 5（共 12 个，第 2 轴）"),
+    (where(part([2, 3, 4], 12)), "at positions 2 to 4 of 12 along", "位置 2 至 4（共 12 个"),
+    (where(part([0, 1], 9, 1, "token")), "at the first 2 of 9 tokens", "前 2 个token（共 9 个）"),
+    (where(part([7, 8], 9, 1, "line")), "at the last 2 of 9 lines", "后 2 个行（共 9 个）"),
+    (where(part([3, 7], 16, 0, "sample")), "at samples 3 and 7 of 16", "样本 3 和 7（共 16 个）"),
     (
-        {"kind": "indices", "axis": 2, "start": 5, "stop": 6},
-        "at index 5 of axis 2",
-        "第 2 轴的下标 5",
+        where(part([0, 2, 4, 6], 8, 1, "head")),
+        "at every second head (0, 2, 4 and 6 of 8)",
+        "每 2 个取一个的头（0、2、4 和 6，共 8 个）",
     ),
     (
-        {"kind": "indices first", "axis": 1, "start": 0, "stop": 1},
-        "at the first index of axis 1",
-        "第 1 轴的第一个下标",
+        where(part([1, 6, 11, 16], 20)),
+        "at every 5th position (1, 6, 11 and 16",
+        "每 5 个取一个的位置",
     ),
     (
-        {"kind": "indices last", "axis": 1, "start": 11, "stop": 12},
-        "at the last index of axis 1, 11",
-        "第 1 轴的最后一个下标 11",
+        where(part([*range(20), 30, 50], 64, 1, "channel")),
+        "at 22 of 64 channels (0, 1, 2, 3, 4, 5, 6, 7, …)",
+        "64 个通道中的 22 个（0、1、2、3、4、5、6、7 等）",
     ),
     (
-        {"kind": "indices", "axis": 0, "start": 2, "stop": 5},
-        "at the indices 2 to 4 of axis 0",
-        "第 0 轴的下标 2 至 4",
+        where(part([2], 4, 0, "sample"), part([1], 10, 1, "token")),
+        "at sample 2 of 4, token 1 of 10",
+        "样本 2（共 4 个）、token 1（共 10 个）",
     ),
     (
-        {"kind": "indices first", "axis": 0, "start": 0, "stop": 3},
-        "at the first 3 indices of axis 0",
-        "第 0 轴的前 3 个下标",
+        {"kind": "tokens", **by_sample(SAMPLES)},
+        "3 of 12 tokens, in 2 of 3 samples (sample 1: the last 2 of 4 tokens; sample 2: token 3",
+        "12 个 token 中的 3 个，位于 3 个样本中的 2 个（样本 1：后 2 个token",
     ),
+    ({"kind": "border", "width": 2}, "a border 2 wide of the last two axes", "宽 2 的边缘"),
     (
-        {"kind": "indices last", "axis": 0, "start": 9, "stop": 12},
-        "at the last 3 indices of axis 0",
-        "第 0 轴的后 3 个下标",
+        {"valid": True, **where(part([1], 10, 1, "token"))},
+        "Padded tokens left aside, the sides differ",
+        "不计填充的 token",
     ),
-    ({"kind": "border", "width": 2}, "in a border 2 wide of the last two axes", "宽 2 的边缘"),
 ]
 
 
@@ -243,11 +258,11 @@ def one_column(x):
 @pytest.mark.parametrize("beside", [True, False])
 def test_the_place_is_told_where_no_cause_is_proved_and_beside_what_else_is_seen(beside):
     found = tnb.compare(chain(changed={"act1": one_column}), chain())
-    assert found.observed["place"]["axis"] == 1
+    assert [one["axis"] for one in found.observed["place"]["parts"]] == [1]
     assert "scale" in found.observed
     seen = {k: value for k, value in found.observed.items() if beside or k != "scale"}
     found = replace(found, observed=seen)
-    said = "only at index 5 of axis 1"
+    said = "only at position 5 of"
     text = " ".join(str(found.explain()).split())
     assert text.index("Created here") < text.index(said) < text.index("No known cause")
     assert said in visible(found.explain()._repr_html_())
@@ -259,7 +274,18 @@ def test_the_place_is_told_where_no_cause_is_proved_and_beside_what_else_is_seen
     assert said in visible(replace(found, evidence={})._repr_html_())
     assert ("But the values show: a factor" in text) == beside
     with tnb.option_context(language="zh"):
-        assert "第 1 轴的下标 5 处" in "".join(str(found.explain()).split("\n  "))
+        assert "仅在位置 5（共" in "".join(str(found.explain()).split("\n  "))
+
+
+def test_every_second_head_is_told_where_the_pair_is_opened():
+    random = np.random.default_rng(0)
+    right = random.standard_normal((2, 8, 16, 4)).astype(np.float32)
+    left = right.copy()
+    left[:, ::2] += random.standard_normal((2, 4, 16, 4)).astype(np.float32)
+    found = tnb.compare({"x": left}, {"x": right}, progress=False)
+    said = "every second position (0, 2, 4 and 6 of 8 along axis 1)"
+    for shown in (repr(found["x"]), visible(found["x"]._repr_html_()), str(found.explain())):
+        assert said in " ".join(shown.split())
 
 
 def test_a_relation_that_is_seen_is_told_in_the_language():
@@ -314,3 +340,32 @@ def test_every_check_has_a_sentence_its_values_fill(key):
 
 def test_an_unknown_check_is_named_rather_than_hidden():
     assert check_line({"what": "moon", "status": "bad", "values": {}}, "en") == "check_moon_bad"
+
+
+def test_without_a_known_cause_it_says_what_was_tried_and_what_would_decide_it():
+    def own(x, weight, bias):
+        made = linear(x, weight, bias)
+        return made + np.float32(0.2) * np.sin(37.0 * made).astype(np.float32)
+
+    found = tnb.compare(chain(changed={"fc1": own}), chain())
+    assert found.first_divergence.row["right_display"].values == "fc1 output 0"
+    assert found.findings == () or found.findings[0].confidence < 0.5
+    text = str(found.explain())
+    (tried,) = found.observed["tried"]
+    assert tried["as"] == "Linear"
+    assert float(tried["left"]) > 1e3
+    assert float(tried["right"]) < 10
+    assert "Computed again as Linear: left nothing like it, right as far as" in " ".join(
+        text.split()
+    )
+    given = found.observed["given"]
+    assert found[given].row["right_display"].values == "fc1 input 0"
+    assert f"cmp[{given}].right.values" in " ".join(text.split())
+
+
+def test_outputs_alone_are_to_be_recorded_with_their_inputs():
+    random = np.random.default_rng(0)
+    values = {f"{n}_h": random.standard_normal((8, 8)).astype(np.float32) for n in range(4)}
+    changed = {**values, "2_h": values["2_h"] * np.sin(values["1_h"])}
+    found = tnb.compare(changed, values)
+    assert "tnb.record(net, to=...)" in " ".join(str(found.explain()).split())

@@ -1,4 +1,4 @@
-"""Compare two checkpoints: structure from headers alone first, then the values."""
+"""Compare two checkpoints: structure from headers alone first, then the values, and why."""
 
 from __future__ import annotations
 
@@ -9,25 +9,28 @@ import numpy as np
 import xarray as xr
 
 from troubleshooter_nb.analysis.align import MappingLike, PairingMethod, pair_dumps
-from troubleshooter_nb.analysis.engine import compare_pairing
+from troubleshooter_nb.analysis.engine import check_diagnosis, compare_pairing
 from troubleshooter_nb.checkpoint_diff import SCHEMA, CheckpointDiff
 from troubleshooter_nb.columns.checkpoints import DIFF_COLUMNS
 from troubleshooter_nb.columns.column import described
 from troubleshooter_nb.comparison import Comparison
 from troubleshooter_nb.dump import Dump, object_array
-from troubleshooter_nb.errors import ArgumentError
+from troubleshooter_nb.errors import ArgumentError, ReadError
 from troubleshooter_nb.formats import DumpLike, as_dump
 from troubleshooter_nb.formats.checkpoint import Stored, checkpoint_dump
 from troubleshooter_nb.messages import Message, of_one_class
 from troubleshooter_nb.metrics.floats import is_number, same_dtype
+from troubleshooter_nb.metrics.noise import NoiseModel
 from troubleshooter_nb.metrics.verdict import Tolerance
 from troubleshooter_nb.naming.roles import without_layer_numbers
 from troubleshooter_nb.pairing import Pairing
+from troubleshooter_nb.render.checkpoint_view import was_compared
 from troubleshooter_nb.render.rows import block_of
 from troubleshooter_nb.table import Table
 from troubleshooter_nb.thresholds import DRILL_DOWNS, PROVED_BY_NAMES
 
 _SIDES = ("left", "right")
+_MOST_COUNTERS = 8  # that are read to learn whether two checkpoints are of one step
 
 
 def diff_checkpoints(
@@ -43,9 +46,12 @@ def diff_checkpoints(
     pairing: Pairing | PairingMethod | None = None,
     mapping: MappingLike | None = None,
     executor: Executor | None = None,
+    diagnose: bool = True,
+    noise: NoiseModel | None = None,
+    budget: float = 1.0,
     progress: bool | Callable[[int, int], None] | None = None,
 ) -> CheckpointDiff:
-    """Say what differs between two checkpoints, of whatever files, by structure and by value.
+    """Say what differs between two checkpoints, of whatever files, by structure and value, and why.
 
     Parameters
     ----------
@@ -54,8 +60,12 @@ def diff_checkpoints(
         left one was converted from.
     rtol, atol, equal_nan, integer_tolerance, executor, progress
         As in `compare`.
+    diagnose, noise, budget
+        As in `compare`, which finds the same causes: a weight that is transposed, folded, never
+        loaded, rounded ... Between two steps of one training most parameters differ, and that is
+        no cause.
     values : bool
-        False reads headers only, however large the files are.
+        False reads headers only, however large the files are, and asks for no cause.
     learning_rate : float, optional
         What changes are put in relation to; default the one of the checkpoints, if they hold
         exactly one.
@@ -75,6 +85,7 @@ def diff_checkpoints(
     is_rate = is_number(learning_rate) and 0 < learning_rate < np.inf
     if learning_rate is not None and not is_rate:
         raise ArgumentError(Message("arguments.learning_rate", given=repr(learning_rate)))
+    check_diagnosis(noise, budget)
     left, right = _as_checkpoint(left, "left"), _as_checkpoint(right, "right")
     if not isinstance(pairing, Pairing):
         pairing = pair_dumps(left, right, method=pairing or "auto", mapping=mapping)
@@ -84,12 +95,16 @@ def diff_checkpoints(
             pairing,
             Tolerance(rtol, atol, equal_nan, integer_tolerance),
             executor=executor,
+            diagnose=diagnose,
+            noise=noise,
+            budget=budget,
             progress=progress,
             drill_downs=DRILL_DOWNS,
         )
     rate = _learning_rate(right, left) if learning_rate is None else float(learning_rate)
-    notes = _ties_of_one_side(pairing)
-    return CheckpointDiff(_table(pairing, comparison), pairing, comparison, rate, notes)
+    table = _table(pairing, comparison)
+    notes = [*_other_step(pairing, table), *_ties_of_one_side(pairing)]
+    return CheckpointDiff(table, pairing, comparison, rate, tuple(notes))
 
 
 def _as_checkpoint(value: DumpLike, side: str) -> Dump:
@@ -100,6 +115,44 @@ def _as_checkpoint(value: DumpLike, side: str) -> Dump:
     reasons = dump.index["reason"].values
     stored = [Stored(*one) for one in zip(dump.names, dump.sources, reasons, strict=True)]
     return checkpoint_dump(stored, label=dump.label, format=dump.format)
+
+
+def _other_step(pairing: Pairing, table: xr.Dataset) -> list[str]:
+    """That the two were saved at different steps of training, by what counts them.
+
+    A counter alone may have been left behind: most parameters have to have moved.
+    """
+    is_parameter = table["role"].values == "parameter"
+    verdicts = table["verdict"].values[is_parameter]
+    moved = np.count_nonzero(was_compared(verdicts) & (verdicts != "identical"))
+    if 2 * moved <= len(verdicts):
+        return []
+    paired, dumps = pairing.columns, (pairing.left, pairing.right)
+    both = np.flatnonzero((paired["left_entry"] >= 0) & (paired["right_entry"] >= 0))
+    found = []
+    for row in both.tolist():
+        entries = [int(paired[f"{side}_entry"][row]) for side in _SIDES]
+        name, role = str(paired["right"][row]), str(pairing.right.columns["role"][entries[1]])
+        if role == "step_counter" or name.endswith("num_batches_tracked"):
+            found.append((role != "step_counter", len(name), name, entries))
+    # The counter of the whole run before those of single parameters and layers.
+    for _, _, name, entries in sorted(found)[:_MOST_COUNTERS]:
+        left, right = (_scalar(dump, entry) for dump, entry in zip(dumps, entries, strict=True))
+        if left is not None and right is not None and left != right:
+            said = {"left": f"{left:g}", "right": f"{right:g}"}
+            return [Message("checkpoints.other_step", name=name, **said)]
+    return []
+
+
+def _scalar(dump: Dump, entry: int) -> float | None:
+    """The value of an entry of one element; None for any other, and where it cannot be read."""
+    source = dump.sources[entry]
+    if source is None or source.shape not in ((), (1,)):
+        return None
+    try:
+        return float(source.read(0, 1)[0])
+    except ReadError:  # its row says so
+        return None
 
 
 def _ties_of_one_side(pairing: Pairing) -> tuple[str, ...]:
@@ -123,12 +176,7 @@ def _learning_rate(*dumps: Dump) -> float:
     for dump in dumps:
         rows = np.flatnonzero(dump.index["role"].values == "learning_rate")
         if len(rows):
-            sources = [dump.sources[row] for row in rows]
-            rates = {
-                float(source.read(0, 1)[0])
-                for source in sources
-                if source is not None and source.shape in ((), (1,))
-            }
+            rates = {rate for row in rows if (rate := _scalar(dump, int(row))) is not None}
             known = rates.pop() if len(rates) == 1 else float("nan")
             return known if known > 0 else float("nan")
     return float("nan")

@@ -22,6 +22,7 @@ import numpy as np
 
 from troubleshooter_nb import catalogue, thresholds
 from troubleshooter_nb.analysis.ahead import Ahead, LostError, Question
+from troubleshooter_nb.analysis.axis_names import known_axes
 from troubleshooter_nb.analysis.budget import Budget, BudgetSpentError, Manner
 from troubleshooter_nb.analysis.causes.between.outputs_alone import calls_of_output
 from troubleshooter_nb.analysis.causes.between.unknown_layers import (
@@ -62,9 +63,11 @@ from troubleshooter_nb.analysis.causes.training.together import detect_together
 from troubleshooter_nb.analysis.causes.training.updates import detect_updates
 from troubleshooter_nb.analysis.flow import Flow, Node
 from troubleshooter_nb.analysis.found_order import in_found_order
+from troubleshooter_nb.analysis.judgement import judged_again
 from troubleshooter_nb.analysis.known_layers import KnownLayers
 from troubleshooter_nb.analysis.layer_kinds import class_name, kinds_differ, layer_kind
 from troubleshooter_nb.analysis.origin import find_origins
+from troubleshooter_nb.analysis.padding import padded_rows
 from troubleshooter_nb.analysis.preflight import preflight
 from troubleshooter_nb.analysis.self_noise import detect_self_noise
 from troubleshooter_nb.catalogue.entry import Circumstance
@@ -165,10 +168,18 @@ class _Inquiry:
         self.flow = Flow(comparison, known, orders)
         self.origins = find_origins(self.flow, model)
         self.operators = Operators(comparison, self.flow, self.origins, budget)
+        self.padded = padded_rows(self.flow, self.origins, self.operators)
+        if self.padded.errors:
+            self.comparison = comparison = self.padded.verdicts(comparison)
+            self.flow = Flow(comparison, known, orders)
+            self.origins = find_origins(self.flow, model, self.padded.errors)
+            self.operators = Operators(comparison, self.flow, self.origins, budget)
         self.first = next(iter(self.origins.created()), -1)
         self.interrupted = False
         self.suspicions: list[Suspicion] = []
-        self.unknown: dict[int, tuple[str, ...]] = {}  # rows of calls, to the classes tried
+        self.unknown: set[int] = set()  # rows of calls whose class is not known
+        # Of rows, what was tried as what, and what it leaves of each side over rounding.
+        self.missed: dict[int, Mapping[str, tuple[float, float]]] = {}
         self.made: dict[int, Mapping[str, Any]] = {}  # rows, to what each side made them from
         self.folded: dict[int, Suspicion] = {}  # by the number of the weight's pair
 
@@ -181,6 +192,10 @@ class _Inquiry:
         if not self.origins.created() and self._fails():
             self._ask_calls(self._known())
         self._ask_between()
+        if not self.origins.created() and self._fails() and self.origins.bring_back():
+            self._ask_between()
+        if not self.origins.created() and self._fails():
+            self._ask_suspects()
         self._ask_values()
         self._ask_training()
         self._ask_self_noise()
@@ -398,7 +413,8 @@ class _Inquiry:
         def arguments(row: int) -> tuple[Any, ...]:
             tensor = self.operators.root(row)
             same = peers[tensor.role]
-            return tensor, [*same.but(row)], [*same.near(row, tensor)]
+            weights = [*_weights_beside(tensor, peers)]
+            return tensor, [*same.but(row)], [*same.near(row, tensor)], weights
 
         for row in rows:
             others = peers[self.operators.root(row).role].but(row)
@@ -409,7 +425,8 @@ class _Inquiry:
     def _root_causes(self, row: int, peers: Mapping[str, Peers]) -> list[Suspicion]:
         tensor = self.operators.root(row)
         same = peers[tensor.role]
-        return detect_root(tensor, same.but(row), same.near(row, tensor))
+        weights = _weights_beside(tensor, peers)
+        return detect_root(tensor, same.but(row), same.near(row, tensor), weights)
 
     def _peers(self) -> Mapping[str, Peers]:
         """Root tensors of every role."""
@@ -482,6 +499,8 @@ class _Inquiry:
         if found.suspicion is None and found.outcome != "same" and narrowed is None:
             found = self._with_other_layer(node, found, typical)
         suspicion = found.suspicion
+        if narrowed is None and self._is_asked(node):
+            self.missed[node.outputs[0]] = {node.word: found.left_over}
         if known is not None and (suspicion is None or suspicion.cause not in known):
             return
         if found.outcome == "same" and (absent := self._absent(node, typical)):
@@ -594,8 +613,21 @@ class _Inquiry:
             found = self._put(row, between_suspicions, self.operators, row, otherwise=Explained())
             if found.outcome == "same" and np.isfinite(origins.error[row]):
                 origins.state[row] = "carried"
+                origins.acquitted.add(row)
             self._note_made(row, found)
             self._add(row, found.suspicions)
+
+    def _ask_suspects(self) -> None:
+        """Where nothing stands out, look at what adds most: unexplained, it created nothing."""
+        state, numbers = self.origins.state, self.flow.result["order"]
+        suspects = self._up_to(self.origins.suspects(), thresholds.MOST_SUSPECTS)
+        for row in suspects:
+            state[row] = "created"
+        self._ask_between()
+        explained = {s.pair for s in self.suspicions}
+        for row in suspects:
+            if state[row] == "created" and numbers[row] not in explained:
+                state[row] = "carried"
 
     def _note_made(self, row: int, found: Explained) -> None:
         """Keep what is proved of a row and has no cause's name."""
@@ -631,6 +663,7 @@ class _Inquiry:
         calls = [self.operators.call(node)] if node.inputs else []
         for call in calls or calls_of_output(self.operators, node):
             found = self._put(row, unknown_layer, call, typical, otherwise=Attempt())
+            self.missed[row] = found.missed
             if found.outcome in ("same", "different"):
                 break
         outcome, suspicions = found.outcome, found.suspicions
@@ -646,7 +679,7 @@ class _Inquiry:
         if outcome == "same":
             self.origins.clear(node)
         elif outcome == "unknown" and node.inputs and not suspicions:
-            self.unknown[row] = found.tried
+            self.unknown.add(row)
         self._add(row, suspicions)
 
     def _ask_values(self) -> None:
@@ -774,37 +807,44 @@ class _Inquiry:
         columns = {
             "origin_order": places,
             "origin": object_array(list(origins.told())),
+            "verdict": result["verdict"].values,
             "origin_basis": object_array(list(origins.basis)),
             "source_error": origins.source_error,
             "growth": growth,
         }
+        first = int(result["order"].values[created[0]]) if created else None
+        unordered = result["order"].values[origins.unordered()].tolist()
+        findings = findings_of(self.suspicions, first)
+        if not self.interrupted:
+            columns |= judged_again(self.flow, origins, findings)
         table = result.assign(
             {
                 name: finished(("pair",), values, result[name].attrs)
                 for name, values in columns.items()
             }
         )
-        first = int(result["order"].values[created[0]]) if created else None
-        unordered = result["order"].values[origins.unordered()].tolist()
-        beyond = created[:1] or ([] if unordered else self._beyond_noise())
-        findings = findings_of(self.suspicions, first)
+        beyond = created[:1] or ([] if unordered else self._beyond_noise(columns["verdict"]))
         if beyond:
             table.attrs["first_divergence"] = int(result["order"].values[beyond[0]])
         elif unordered:
             # Which came first is not known: one that is explained is as good as any.
             explained = [found.pair for found in findings if found.pair in unordered]
             table.attrs["first_divergence"] = [*explained, *unordered][0]
+        elif not np.isin(columns["verdict"], DIFFERING).any():
+            table.attrs["first_divergence"] = -1
+        judged = replace(self.comparison, result=table)
         return replace(
-            self.comparison,
-            result=table,
+            judged,
             findings=findings,
-            observed=self._observed(beyond[0], findings) if beyond else {},
-            preflight=preflight(self.comparison, self.flow),
+            observed=self._all_observed(beyond[0] if beyond else None, findings),
+            preflight=preflight(judged, self.flow),
             notes=(*self.comparison.notes, *self._notes(created)),
         )
 
     def _notes(self, created: Sequence[int]) -> list[Message]:
         notes = self._hidden_before(created[0] if created else None)
+        if padded := self.padded.told():
+            notes.append(Message("explanations.padded_alone", **padded))
         notes += self._on_classes(created[:1])
         if self.interrupted:
             return [*notes, Message("explanations.interrupted")]
@@ -818,13 +858,19 @@ class _Inquiry:
             if row in self.unknown and not any(s.pair == numbers[row] for s in self.suspicions):
                 path = self.flow.node_of[row].path
                 said: dict[str, Any] = {"name": path, "call": f'layers={{"{path}": "..."}}'}
-                if classes := [class_name(word) for word in self.unknown[row]]:
+                if classes := [class_name(word) for word in self.missed.get(row, ())]:
                     notes.append(Message("explanations.class_unknown", classes=classes, **said))
                 else:
                     notes.append(Message("explanations.class_unknown_untried", **said))
         known = self.flow.known
         unused = known.unused(node.path for node in self.flow.nodes) if known.said else []
         return [*notes, *([Message("explanations.layers_unused", names=unused)] if unused else [])]
+
+    def _all_observed(self, row: int | None, findings: Sequence[Finding]) -> dict[str, Any]:
+        """What is seen of the first difference, and of rows that differ in padded tokens alone."""
+        padded = self.padded.told()
+        seen = {} if row is None else self._observed(row, findings)
+        return {**seen, "padded": padded} if padded else seen
 
     def _observed(self, row: int, findings: Sequence[Finding]) -> dict[str, Any]:
         """What the values of the first difference show where no cause is proved."""
@@ -839,19 +885,38 @@ class _Inquiry:
             return none
         try:
             with self.budget.question(is_first=True):
-                seen = observations(self.operators.tensor(row))
+                axes = known_axes(self.flow, row, self.padded.of(self.flow, row))
+                seen = observations(self.operators.tensor(row), known=axes)
         except (ReadError, BudgetSpentError):
             seen = none
         if row in self.made:
             seen = {"made": plain(self.made[row]), **seen}
-        return {"pair": number, **seen} if seen else {}
+        return {"pair": number, **seen, **self._to_decide(row)}
 
-    def _beyond_noise(self) -> list[int]:
+    def _to_decide(self, row: int) -> dict[str, Any]:
+        """What was tried on a row, and what it was computed from."""
+        missed = sorted(
+            self.missed.get(row, {}).items(), key=lambda one: (min(one[1]), max(one[1]))
+        )
+        tried = [
+            {"as": class_name(word), "left": plain(left), "right": plain(right)}
+            for word, (left, right) in missed[: thresholds.MOST_TRIED_TOLD]
+        ]
+        node = self.flow.node_of.get(row)
+        inputs = node.inputs if node is not None and row in node.outputs else []
+        given = [int(self.flow.result["order"][other]) for other in inputs[:1]]
+        return {"tried": tried, "given": given[0] if given else -1}
+
+    def _beyond_noise(self, verdicts: np.ndarray) -> list[int]:
         """Rows that differ by more than rounding explains, where none stands out from its sources.
 
-        In the order of execution; what is harmless is left out.
+        In the order of execution; what is harmless is left out. None where it is all excused.
         """
         origins = self.origins
+        if not np.isin(verdicts, DIFFERING).any() and (verdicts == "grown_rounding").any():
+            return []
+        if suspects := origins.suspects():
+            return suspects
         carried = [int(row) for row in np.flatnonzero(origins.state == "carried")]
         if origins.vanishing.any():
             # What fails is harmless: rounding in the backward pass is not what was asked about.
@@ -943,6 +1008,11 @@ def _is_alike(one: Any, other: Any) -> bool:
         # Gaps may be names of what is there.
         return one.id == other.id
     return not (isinstance(one, str) and isinstance(other, str)) or one == other
+
+
+def _weights_beside(tensor: TensorPair, peers: Mapping[str, Peers]) -> Sequence[TensorPair]:
+    """What says of a buffer whether its side was trained or loaded at all."""
+    return peers["parameter"].but(-1) if tensor.role == "buffer" else []
 
 
 def _says_something(value: Any) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Any, ParamSpec, TypeVar, get_args
 
 import numpy as np
@@ -153,9 +154,7 @@ def compare(
     tolerance = Tolerance(rtol, atol, equal_nan, integer_tolerance)
     check_fuzzy(fuzzy)
     _check_options(walk, executor, progress)
-    check_budget(budget)
-    if noise is not None:
-        check_kind("noise", noise, NoiseModel)
+    check_diagnosis(noise, budget)
     known: Any = None
     if layers is not None or left_net is not None or right_net is not None:
         # It knows which formulas there are, and loads them.
@@ -174,13 +173,8 @@ def compare(
         if walk == "backward":
             sides = (as_gradients(side) for side in (pairing.left, pairing.right))
             pairing = Pairing(pairing.table, *sides)
-        started = time.perf_counter()
-        found = _compared(pairing, tolerance, walk, executor, watch, MOST_DRILL_DOWNS)
-        seconds = time.perf_counter() - started
-        # What was interrupted has no order of events to be read from, or is to end.
-        if diagnose and not interruptions(found):
-            watch.begin(Message("comparisons.diagnosing"))
-            found = _explained(found, noise, known, budget, seconds, executor)
+        explain = partial(_explained, noise=noise, known=known, budget=budget, executor=executor)
+        found = _whole(pairing, tolerance, walk, executor, watch, explain if diagnose else None)
     _warn_of(found)
     return found
 
@@ -191,14 +185,39 @@ def compare_pairing(
     *,
     walk: Walk = "auto",
     executor: Executor | None = None,
+    diagnose: bool = False,
+    noise: NoiseModel | None = None,
+    budget: float = 1.0,
     progress: bool | Callable[[int, int], None] | None = None,
     drill_downs: int = MOST_DRILL_DOWNS,
 ) -> Comparison:
     """What `compare` does with a finished pairing; `drill_downs` tensors are read a second time."""
+    explain = partial(_explained, noise=noise, budget=budget, executor=executor)
+    asked = explain if diagnose else None
     with watched(progress) as watch:
-        found = _compared(pairing, tolerance, walk, executor, watch, drill_downs)
+        found = _whole(pairing, tolerance, walk, executor, watch, asked, drill_downs)
     _warn_of(found)
     return found
+
+
+def _whole(
+    pairing: Pairing,
+    tolerance: Tolerance,
+    walk: Walk,
+    executor: Executor | None,
+    watch: Watch,
+    explain: Callable[..., Comparison] | None,
+    drill_downs: int = MOST_DRILL_DOWNS,
+) -> Comparison:
+    """The comparison as measured and, where that is asked for, explained."""
+    started = time.perf_counter()
+    found = _compared(pairing, tolerance, walk, executor, watch, drill_downs)
+    seconds = time.perf_counter() - started
+    # What was interrupted has no order of events to be read from, or is to end.
+    if explain is None or interruptions(found):
+        return found
+    watch.begin(Message("comparisons.diagnosing"))
+    return explain(found, seconds=seconds)
 
 
 def _compared(
@@ -248,8 +267,9 @@ def _despite_an_interrupt(
 
 def _explained(
     measured: Comparison,
+    *,
     noise: NoiseModel | None,
-    known: Any,
+    known: Any = None,
     budget: float,
     seconds: float,
     executor: Executor | None,
@@ -326,6 +346,19 @@ def _worth_locating(pairs: Pairs, most: int) -> list[int]:
     first = [named] if named >= 0 and verdicts[named] != "shape" else []
     first += np.flatnonzero(differing)[:1].tolist()
     return list(dict.fromkeys([*first, *order[interesting[order]].tolist()]))[:most]
+
+
+def check_diagnosis(noise: object, budget: object) -> None:
+    """Raise unless these may be given to a diagnosis.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `compare` does.
+    """
+    check_budget(budget)
+    if noise is not None:
+        check_kind("noise", noise, NoiseModel)
 
 
 def _check_options(walk: object, executor: object, progress: object) -> None:

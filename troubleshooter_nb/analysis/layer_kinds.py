@@ -19,11 +19,26 @@ _PLAIN = (
     *("adaptiveavgpool1d", "adaptiveavgpool2d", "adaptivemaxpool2d", "zeropad2d"),
     *("crossentropyloss", "mseloss", "l1loss", "nllloss", "bcewithlogitsloss", "bceloss"),
 )
+# Layers whose derivative has steps: what lies at one is let through on one side and not the other.
+_WITH_STEPS = frozenset(
+    "relu relu6 leakyrelu prelu hardtanh clamp maxpool1d maxpool2d maxpool3d".split()
+)
 # As torch spells what nobody named, see `class_name`.
 _SPELLED = (
     *("AvgPool2d", "BatchNorm2d", "Conv1d", "Conv2d", "ConvTranspose1d", "ConvTranspose2d"),
-    *("Dropout", "Embedding", "GELU", "GroupNorm", "LayerNorm", "LeakyReLU", "Linear"),
-    *("LogSoftmax", "MaxPool2d", "PReLU", "RMSNorm", "ReLU", "SiLU", "Sigmoid", "Softmax", "Tanh"),
+    *("Dropout", "Embedding", "GELU", "GRU", "GroupNorm", "LSTM", "LayerNorm", "LeakyReLU"),
+    *(
+        "Linear",
+        "LogSoftmax",
+        "MaxPool2d",
+        "PReLU",
+        "RMSNorm",
+        "ReLU",
+        "SiLU",
+        "Sigmoid",
+        "Softmax",
+        "Tanh",
+    ),
 )
 # Names that differ although the layers are one, beside those of the table.
 _OTHER_NAMES = {"fastgelu": "gelu", "hswish": "hardswish", "hsigmoid": "hardsigmoid"}
@@ -48,6 +63,11 @@ def known_classes() -> list[str]:
     """Torch's spelling of the classes that have one, in alphabetical order."""
     listed = (record["torch_layer"].partition("(")[0] for record in rows_of("layer_parameters.csv"))
     return sorted({*_SPELLED, *(name.rpartition(".")[2] for name in listed if name)})
+
+
+def has_steps(word: str) -> bool:
+    """Whether rounding of a layer's input, however small, may change its gradient by much."""
+    return word in _WITH_STEPS
 
 
 def class_name(word: str) -> str:

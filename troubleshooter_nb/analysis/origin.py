@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import takewhile
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.flow import Flow, Node, around
+from troubleshooter_nb.analysis.layer_kinds import has_steps
 from troubleshooter_nb.analysis.row_errors import (
     errors_of,
     noise_of,
@@ -56,6 +58,8 @@ class Origins:
         All rows that differ where whatever uses them agrees.
     doubtful : set of Node
         Calls that contain no others and differ clearly more than what they were given.
+    acquitted : set of int
+        Results that were seen to be computed alike on both sides.
     """
 
     flow: Flow
@@ -68,6 +72,7 @@ class Origins:
     vanishing: np.ndarray
     doubtful: set[Node]
     harmless: set[int]
+    acquitted: set[int] = field(default_factory=set)
 
     @property
     def growth(self) -> np.ndarray:
@@ -107,6 +112,7 @@ class Origins:
         limit = thresholds.CREATED_GROWTH * max(
             self.error[node.outputs[0]], self.typical[node.outputs[0]]
         )
+        self.acquitted.update(node.outputs)
         for row in node.outputs:
             # New NaN come from somewhere, whatever the finite values say.
             is_carried = math.isfinite(self.error[row]) and self.error[row] <= limit
@@ -122,6 +128,35 @@ class Origins:
     def miss(self, row: int) -> None:
         """What only one side has is where the two part."""
         self.state[row], self.basis[row] = "created", "missing"
+
+    def bring_back(self) -> bool:
+        """Where nothing created what fails, what went no further at first did so after all.
+
+        A sum hides a small difference in its larger terms, and a norm behind it brings it to light.
+        True where there was such a row.
+        """
+        flow = self.flow
+        fails = np.isin(flow.result["verdict"], DIFFERING) & (self.state != "")
+        for row in self.by_time(np.flatnonzero(self.vanishing)):
+            is_behind = fails & (flow.times > self.time(row))
+            is_alike = self.error[is_behind] * thresholds.CREATED_GROWTH >= self.error[row]
+            if row in flow.node_of and is_alike.any():
+                self.state[row], self.vanishing[row] = "created", False
+                self.harmless.discard(row)
+                return True
+        return False
+
+    def suspects(self) -> list[int]:
+        """Rows that carry an error and add clearly more to it than one call does by rounding.
+
+        The most conspicuous first. Of the forward pass: gradients may add up a lot of rounding.
+        """
+        growth = self.growth
+        may_be = (self.state == "carried") & (growth > thresholds.WORTH_A_LOOK)
+        may_be &= ~self.flow.is_backward
+        rows = [int(r) for r in np.flatnonzero(may_be) if r in self.flow.node_of]
+        rows = [r for r in rows if r not in self.acquitted and r not in self.harmless]
+        return sorted(rows, key=lambda row: -growth[row])
 
     def told(self) -> np.ndarray:
         """`state`, in which what fails behind an origin carries its difference.
@@ -147,8 +182,9 @@ class Origins:
 class _Draft:
     """What `Origins` will hold: in lists, whose cells cost a fifth of those of arrays."""
 
-    def __init__(self, flow: Flow, model: NoiseModel) -> None:
+    def __init__(self, flow: Flow, model: NoiseModel, known: Mapping[int, float]) -> None:
         error = errors_of(flow)
+        error[[*known]] = [*known.values()]
         noise, typical = noise_of(flow, model)
         close = np.maximum(thresholds.CLOSE_TYPICAL * typical, thresholds.CLOSE_NOISE * noise)
         self.flow = flow
@@ -202,7 +238,9 @@ def _holds_nan(flow: Flow) -> np.ndarray:
     return np.logical_and(*(count > 0 for count in counts))
 
 
-def find_origins(flow: Flow, model: NoiseModel | None = None) -> Origins:
+def find_origins(
+    flow: Flow, model: NoiseModel | None = None, known: Mapping[int, float] = MappingProxyType({})
+) -> Origins:
     """Tell rows that created a difference from those that carry one, by figures alone.
 
     Parameters
@@ -210,6 +248,8 @@ def find_origins(flow: Flow, model: NoiseModel | None = None) -> Origins:
     flow : Flow
     model : NoiseModel, optional
         What rounding leaves; default the fitted one.
+    known : mapping of int to float
+        Rows to what counts of their error, where that is not all of it.
 
     Notes
     -----
@@ -217,7 +257,7 @@ def find_origins(flow: Flow, model: NoiseModel | None = None) -> Origins:
     created; so is a parameter, buffer or input of the network that differs, unless whatever uses
     it agrees. Where no inputs were recorded, the largest error before it in order stands in.
     """
-    draft = _Draft(flow, model or NoiseModel())
+    draft = _Draft(flow, model or NoiseModel(), known)
     nodes = sorted(flow.nodes, key=_execution)
     for _ in range(thresholds.ORIGIN_PASSES):
         draft.forget()
@@ -425,6 +465,11 @@ def _judge_results(draft: _Draft, node: Node, before: _Before) -> None:
     made_inside = {row for row in node.outputs if row in flow.passed_on}
     sources = _sources(draft, node)
     error = _largest(draft, sources)
+    if node.direction == "backward" and has_steps(node.word) and node.forward is not None:
+        moved = _largest(draft, node.forward.inputs)
+        left = 0.0 if math.isnan(moved) else thresholds.OVER_A_STEP * math.sqrt(min(moved, 1.0))
+        for row in node.outputs:
+            draft.typical[row] = max(draft.typical[row], left)
     for row in [*node.outputs, *node.gradients]:
         if row in made_inside:
             # As with inputs, one side may have gone on with the value.

@@ -24,25 +24,29 @@ def preflight(comparison: Comparison, flow: Flow) -> tuple[Check, ...]:
     Parameters
     ----------
     comparison : Comparison
-        As measured.
+        With the verdicts that the diagnosis left.
     flow : Flow
-        Of that comparison.
+        Of that comparison as it was measured.
 
     Returns
     -------
     tuple of Check
-        Of inputs, parameters, buffers, dtypes, layer settings, run cards and coverage, as far as
-        the dumps know anything about them.
+        Of inputs, parameters, buffers, layouts, dtypes, layer settings, run cards and coverage, as
+        far as the dumps know anything about them.
     """
     roots = np.array(flow.roots, np.int64)
     roots = roots[flow.result["step"][roots] == flow.first_step]
     role = np.asarray(flow.site["role"], object)[roots]
     inputs = np.array([row for row in sorted(flow.external) if _is_forward(flow, row)], np.int64)
+    is_harmless = comparison.columns["verdict"] == "no_effect"
+    otherwise = roots[is_harmless[roots]]
+    roots, role = roots[~is_harmless[roots]], role[~is_harmless[roots]]
     parameters, buffers = roots[role == "parameter"], roots[role == "buffer"]
     checks = [
         _equality("inputs", flow, inputs),
         _equality("parameters", flow, parameters),
         _equality("buffers", flow, buffers),
+        _written_otherwise(flow, otherwise),
         _dtypes(flow),
         _settings(comparison, flow),
         _cards(comparison),
@@ -66,6 +70,8 @@ def _equality(what: str, flow: Flow, rows: np.ndarray) -> Check | None:
     values = {"count": len(rows), "equal": equal, "names": _names(flow, other)}
     if not len(other):
         return Check(what, "ok", values)
+    if (verdicts[other] == "padded").all():
+        return Check("padding", "note", values)
     is_open = verdicts[other] == "undecidable"
     if is_open.all():
         return Check(what, "unknown", values)
@@ -82,6 +88,12 @@ def _equality(what: str, flow: Flow, rows: np.ndarray) -> Check | None:
         # A token or a pixel that differs is no rounding.
         values["names"] = _names(flow, exact)
     return Check(what, "bad", values)
+
+
+def _written_otherwise(flow: Flow, rows: np.ndarray) -> Check | None:
+    """What differs and gives the same all the same."""
+    values = {"count": len(rows), "names": _names(flow, rows)}
+    return Check("layouts", "note", values) if len(rows) else None
 
 
 def _same(flow: Flow, rows: np.ndarray) -> np.ndarray:

@@ -43,8 +43,9 @@ class SeriesComparison:
     labels : tuple of str
         Left, right.
     growth : float
-        Exponent of the growth after `first_step`: |difference| ~ (steps since then)**growth, or
-        per step where `growth_kind` is "exponential"; nan where too few steps follow.
+        Exponent of the growth after `first_step`, negative where the difference shrinks:
+        |difference| ~ (steps since then)**growth, or exp(growth) per step where `growth_kind` is
+        "exponential"; nan where too few steps follow, or follow no law.
     growth_kind : {"power", "exponential", ""}
     notes : tuple of str
     """
@@ -53,22 +54,40 @@ class SeriesComparison:
     measure: str
     labels: tuple[str, str] = ("left", "right")
     first: int = -1
+    outside: int = -1
+    back: int = -1
     growth: float = math.nan
     growth_kind: str = ""
     notes: tuple[str, ...] = ()
 
     @property
     def first_step(self) -> int | None:
-        """First step whose difference leaves the self-noise for good; None where none does.
+        """First step whose difference leaves the self-noise for good; None where none does."""
+        return self._step(self.first)
 
-        With a self-noise that was given, and where one side is not finite, the first of all.
+    @property
+    def outside_step(self) -> int | None:
+        """First step whose difference leaves the self-noise, for good or not; None for none.
+
+        A single step counts where the self-noise was given, and where one side is not finite.
         """
-        return None if self.first < 0 else int(self.table["step"].values[self.first])
+        return self._step(self.outside)
+
+    @property
+    def back_step(self) -> int | None:
+        """Step from which the difference is back in the self-noise; None where it never left it.
+
+        None as well where it is outside for good.
+        """
+        return self._step(self.back)
 
     @property
     def passed(self) -> bool:
-        """Whether the curves stay together."""
-        return self.first < 0
+        """Whether the curves stay together, at every step."""
+        return self.outside < 0
+
+    def _step(self, place: int) -> int | None:
+        return None if place < 0 else int(self.table["step"].values[place])
 
     def __len__(self) -> int:
         """Number of steps that both have."""
@@ -99,6 +118,8 @@ class SeriesComparison:
             "left_label": self.labels[0],
             "right_label": self.labels[1],
             "first": self.first,
+            "outside": self.outside,
+            "back": self.back,
             "growth": self.growth,
             "growth_kind": self.growth_kind,
             "notes": self.notes,
@@ -155,22 +176,33 @@ def compare_series(
             continue
     chief = found[0]
     if alike:
-        parted = [each for each in found if each.first >= 0]
-        chief = min(parted, key=lambda each: each.first_step or 0, default=chief)
+        parted = [each for each in found if not each.passed]
+        chief = min(parted, key=_when_it_parts, default=chief)
     others = _of_others([each for each in found if each is not chief])
     if len(pairs) > thresholds.MOST_MEASURES:
         others.append(Message("series.not_compared", count=len(pairs) - thresholds.MOST_MEASURES))
     return replace(chief, notes=(*others, *chief.notes))
 
 
+def _when_it_parts(found: SeriesComparison) -> tuple[bool, int]:
+    """For the order of measures that part: those for good, by their step, before the others."""
+    step = found.outside_step if found.first_step is None else found.first_step
+    return found.first < 0, step or 0
+
+
 def _of_others(found: Sequence[SeriesComparison]) -> list[str]:
     """What the other measures say, those that part first."""
     notes: list[str] = []
-    parted = sorted((each.first_step, each.measure) for each in found if each.first >= 0)
-    together = [each.measure for each in found if each.first < 0]
-    if parted:
-        places = [Message("series.at_step", name=name, step=step) for step, name in parted]
-        notes.append(Message("series.also_part", names=places))
+    apart = sorted((each for each in found if not each.passed), key=_when_it_parts)
+    together = [each.measure for each in found if each.passed]
+    for id, returns in (("series.also_part", False), ("series.also_back", True)):
+        places = [
+            Message("series.at_step", name=each.measure, step=_when_it_parts(each)[1])
+            for each in apart
+            if (each.first < 0) == returns
+        ]
+        if places:
+            notes.append(Message(id, names=places))
     if together:
         notes.append(Message("series.also_together", names=together))
     return notes
@@ -193,10 +225,10 @@ def _compared(
     with np.errstate(invalid="ignore"):  # inf - inf
         noise = _noise(ours, theirs, quantum, _repeat(self_noise, names[1], steps))
     apart = _apart(ours, theirs)
-    lasting = _first(apart, noise)
-    lone = _first_alone(apart, noise, given=self_noise is not None)
-    first = min((place for place in (lasting, lone) if place >= 0), default=-1)
-    growth, kind = _growth(np.abs(apart), lasting, noise)
+    stretches = _stretches(apart, noise, given=self_noise is not None)
+    back = _returns(apart, noise, stretches[-1]) if stretches else -1
+    first = stretches[-1].start if stretches and back < 0 else -1
+    growth, kind = _growth(np.abs(apart), first, noise, steps)
     columns = {"left": ours, "right": theirs, "difference": apart, "noise": noise}
     table = xr.Dataset(
         {name: ("step", values) for name, values in columns.items()},
@@ -210,12 +242,21 @@ def _compared(
         for series in (one, other)
         for note in series.notes
     ]
-    if first != lasting:
-        back = Message("series.returns_for_good")
-        if lasting >= 0:
-            back = Message("series.returns_until", step=int(steps[lasting]))
-        notes.insert(0, back)
-    return SeriesComparison(table, names[0], labels, first, growth, kind, tuple(notes))
+    if first >= 0 and len(stretches) > 1:
+        before = [_steps_of(steps, stretch) for stretch in stretches[:-1]]
+        notes.insert(0, Message("series.outside_before", steps=before))
+    outside = stretches[0].start if stretches else -1
+    places = {"first": first, "outside": outside, "back": back}
+    return SeriesComparison(
+        table, names[0], labels, **places, growth=growth, growth_kind=kind, notes=tuple(notes)
+    )
+
+
+def _steps_of(steps: np.ndarray, stretch: range) -> str:
+    first, last = int(steps[stretch.start]), int(steps[stretch.stop - 1])
+    if first == last:
+        return Message("series.one_step", step=first)
+    return Message("series.some_steps", first=first, last=last)
 
 
 def _as_series(value: SeriesLike, label: str) -> Series:
@@ -347,14 +388,37 @@ def _roughness(apart: np.ndarray) -> float:
     return min(float(np.median(part)) for part in parts) * 1.4826 / math.sqrt(6)
 
 
-def _first(apart: np.ndarray, noise: np.ndarray) -> int:
-    """Place of the first difference that leaves the noise and stays outside; -1 for none."""
-    outside = ~(np.abs(apart) <= noise)
-    for place in np.flatnonzero(outside):
-        following = outside[place : place + 2 * thresholds.SERIES_WINDOW]
-        if following.mean() >= 0.5:
-            return int(place)
-    return -1
+def _stretches(apart: np.ndarray, noise: np.ndarray, *, given: bool) -> list[range]:
+    """Where the difference is outside the noise: places from the first to behind the last.
+
+    Stretches lie a window apart. One counts where most places that follow its first are outside
+    as well; a place that counts alone needs no others. One side that is not finite does; so does
+    any outside a noise that was given. That of a repeated run is one draw, small at first: a step
+    alone has to leave the largest of it.
+    """
+    window = 2 * thresholds.SERIES_WINDOW
+    outside, alone = ~(np.abs(apart) <= noise), ~np.isfinite(apart)
+    if given:
+        alone |= np.abs(apart) > noise.max(initial=0.0)
+    places = np.flatnonzero(outside)
+    found = []
+    for some in np.split(places, np.flatnonzero(np.diff(places) > window) + 1):
+        starts = [p for p in some if alone[p] or outside[p : p + window].mean() >= 0.5]
+        if starts:
+            found.append(range(int(starts[0]), int(some[-1]) + 1))
+    return found
+
+
+def _returns(apart: np.ndarray, noise: np.ndarray, stretch: range) -> int:
+    """The place behind the last stretch, from which the difference is back in the noise; or -1.
+
+    A difference outside as often as it was until then would not stay inside for so many steps.
+    """
+    inside = len(apart) - stretch.stop
+    count = np.count_nonzero(~(np.abs(apart) <= noise)[stretch.start : stretch.stop])
+    often = (count + 1) / (len(stretch) + 2)
+    chance = (1.0 - often) ** inside
+    return stretch.stop if inside > 1 and chance < thresholds.CHANCE_OF_RETURN else -1
 
 
 def _apart(left: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -365,34 +429,29 @@ def _apart(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     return apart
 
 
-def _first_alone(apart: np.ndarray, noise: np.ndarray, *, given: bool) -> int:
-    """Place of the first difference that needs no others to follow; -1 for none.
-
-    One side that is not finite is one; so is any outside a noise that was given. That of a
-    repeated run is one draw, small at first: a step alone has to leave the largest of it.
-    """
-    alone = ~np.isfinite(apart)
-    if given:
-        alone |= np.abs(apart) > noise.max(initial=0.0)
-    places = np.flatnonzero(alone)
-    return int(places[0]) if len(places) else -1
-
-
-def _growth(apart: np.ndarray, first: int, noise: np.ndarray) -> tuple[float, str]:
-    """Exponent of the growth from the first step on, and whether of steps or per step."""
+def _growth(
+    apart: np.ndarray, first: int, noise: np.ndarray, steps: np.ndarray
+) -> tuple[float, str]:
+    """Exponent of the growth from the first place on, and whether of steps or per step."""
     if first < 0:
         return math.nan, ""
     rest, level = apart[first:], noise[first:]
     use = np.isfinite(rest) & (rest > level)
-    time = np.arange(1, len(rest) + 1, dtype=float)[use]
-    if len(time) < thresholds.FEWEST_STEPS_OF_SERIES:
+    if np.count_nonzero(use) < thresholds.FEWEST_STEPS_OF_LAW:
         return math.nan, ""
-    height = np.log(rest[use])
+    # The first of them is one step, or stride, after the last that agreed.
+    time = steps[first:] - steps[first] + np.median(np.diff(steps))
+    time, height = time[use].astype(float), np.log(rest[use])
     fits = []
     for kind, axis in (("power", np.log(time)), ("exponential", time)):
         slope, start = np.polyfit(axis, height, 1)
         fits.append((float(((height - start - slope * axis) ** 2).sum()), kind, float(slope)))
     power, exponential = fits
     # The plainer law unless the other is clearly better.
-    chosen = exponential if exponential[0] < 0.5 * power[0] and exponential[2] > 0 else power
-    return chosen[2], chosen[1]
+    left, kind, slope = exponential if exponential[0] < 0.5 * power[0] else power
+    # What goes up and down follows none, unless it stays where it is.
+    spread = float(((height - height.mean()) ** 2).sum())
+    stays = abs(power[2]) < thresholds.NO_GROWTH
+    if left > thresholds.UNEXPLAINED_GROWTH * spread and not stays:
+        return math.nan, ""
+    return (power[2], "power") if stays else (slope, kind)

@@ -10,6 +10,7 @@ WORDS: dict[str, str] = {
     "causal, and more for the last token": "因果，且对最后一个 token 遮盖更多", "written": "写入",
     "added": "相加", "found": "由数值得出", "neighbours share one": "相邻的头共用一个",
     "taken in turn": "轮流取用", "without heads": "不分头", "rows first": "位置在前",
+    "dropout": "有 dropout", "no dropout": "无 dropout",
     "items first": "样本在前", "heads first": "头在前",
 }
 CAUSES: dict[str, Cause] = {
@@ -49,6 +50,13 @@ CAUSES: dict[str, Cause] = {
         proof=recomputed("attention is masked", "注意力掩码"),
         repair=("Pass the causal or padding mask on both sides.",
             "两侧都传入因果掩码或填充掩码。")),
+    "attention_window": Cause(
+        ("Attention looks back over another number of keys", "注意力窗口的长度不同"),
+        proof=recomputed("a query sees this many keys up to its own",
+            "每个查询到自身为止可见的键数"),
+        repair=("Set sliding_window alike, and check whether it counts the token itself; kernels "
+            "that know no window see all keys.",
+            "统一 sliding_window，并确认是否包含当前 token；不支持窗口的算子会看到所有的键。")),
     "mask_shape": Cause(("The mask is laid out differently", "掩码的形状或对齐不同"),
         proof=recomputed("the mask is {left} on the left and {right} on the right", "掩码"),
         repair=("Give the fused attention a mask of its documented shape, and say which corner a "

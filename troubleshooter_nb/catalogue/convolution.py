@@ -23,8 +23,9 @@ CAUSES: dict[str, Cause] = {
             "在该层之前显式填充，奇数格放在参考一侧的位置，层本身不再填充。")),
     "pool_rounding": Cause(
         ("The pooling windows or their divisor differ", "池化窗口或除数规则不同"),
-        proof=recomputed("the pooling used {left} on the left and {right} on the right",
-            "池化设置"),
+        proof=recomputed(
+            "the {setting} of the pooling is {left} on the left and {right} on the right",
+            "池化的 {setting} 左侧为 {left}，右侧为 {right}"),
         repair=("Set kernel size, stride, ceil_mode and count_include_pad alike; left out, the "
             "stride is the kernel size in torch and 1 in MindSpore.",
             "统一 kernel_size、stride、ceil_mode、count_include_pad；不写 stride 时 torch "

@@ -42,6 +42,9 @@ class Cause:
     in_both_passes : bool
         Whether it shows in the forward and the backward pass alike, so that a forward call without
         it belies what the backward call shows.
+    changes_nothing : bool
+        Whether the network computes the same all the same, written or added up in another way:
+        where whatever uses the values agrees, nothing is wrong.
     """
 
     title: Bilingual
@@ -54,6 +57,7 @@ class Cause:
     proved_where: Circumstance = ""
     lacks: tuple[str, ...] = ()
     in_both_passes: bool = False
+    changes_nothing: bool = False
 
     @property
     def explains(self) -> bool:

@@ -1,7 +1,7 @@
 """Causes in what was loaded, drawn or fed."""
 
 from troubleshooter_nb.catalogue.entry import Cause
-from troubleshooter_nb.catalogue.proofs import becomes
+from troubleshooter_nb.catalogue.proofs import becomes, leaves
 
 # fmt: off
 WORDS: dict[str, str] = {"values of another call": "另一次调用的数值", "ones": "全一"}
@@ -14,6 +14,17 @@ CAUSES: dict[str, Cause] = {
         repair=("Correct the name map: sort layer numbers as numbers (2 before 10), and look for "
             "patterns that match two names.",
             "修正名称映射：层号按数值排序（2 在 10 之前），并检查同时匹配两个名称的规则。")),
+    "low_rank_difference": Cause(
+        ("The weights differ by a matrix of low rank", "权重相差一个低秩矩阵"),
+        proof=leaves("Left less right has rank {rank} of {most}; of an adapter (LoRA), merged on "
+            "the {side} side, with the factor {factor}",
+            "左侧减右侧的秩为 {rank}（最大 {most}）；适配器（LoRA）已合并到{side} 侧，"
+            "系数为 {factor}"),
+        repair=("Merge the adapter into the weights on both sides or on neither, with the same "
+            "alpha / r. Without one, a few steps of training on few tokens leave such a "
+            "difference.",
+            "两侧都合并适配器或都不合并，并使用相同的 alpha / r。若没有适配器，"
+            "以少量 token 训练几步也会留下这样的差异。")),
     "tensor_missing": Cause(
         ("A tensor that only one side has", "只有一侧有的张量"),
         proof=("Only the {side} side has it, and the other side has nothing left over that "
@@ -79,8 +90,7 @@ CAUSES: dict[str, Cause] = {
             "只缩放一次并保存，两侧使用同一数组；或统一库、插值方式与抗锯齿设置。")),
     "input_scale_or_normalisation": Cause(
         ("Input scaled or normalised differently", "输入的缩放或归一化不同"),
-        proof=becomes("Right is left under one {form} {factor_name}{recipes}",
-            "右侧等于左侧经过 {form} {factor_name}{recipes}"),
+        proof=becomes("{what}", "{what}"),
         repair=("Use one range (0..1 or 0..255) and the same mean and deviation, in the order of "
             "the channels, on both sides.",
             "两侧使用相同的取值范围（0..1 或 0..255）以及相同的均值与标准差，并注意通道顺序。"),

@@ -50,7 +50,8 @@ CAUSES: dict[str, Cause] = {
         proof=alike("Added to the weight before multiplying: {left} left, {right} right",
             "相乘前对权重所加的值", "with the same convention", "统一约定后"),
         repair=("Add 1 to these weights when converting, or take it off, once (Gemma stores weight "
-            "- 1).", "转换时对这些权重加 1 或减 1，且只做一次（Gemma 保存的是 权重 - 1）。")),
+            "- 1).", "转换时对这些权重加 1 或减 1，且只做一次（Gemma 保存的是 权重 - 1）。"),
+        changes_nothing=True),
     "norm_weight_cast_order": Cause(
         ("The norm is multiplied by its weight before or after the cast",
          "归一化权重在类型转换之前或之后相乘"),
@@ -85,5 +86,6 @@ CAUSES: dict[str, Cause] = {
         repair=("Compare before the fusion, or compare the output of {norm} with the convolution's "
             "of the {side} side.", "在融合前比较，或将 {norm} 的输出与 {side} 侧卷积的输出比较。"),
         excludes=("bias_missing",),
-        words={"folded": "已折叠", "missing": "缺失"}),
+        words={"folded": "已折叠", "missing": "缺失"},
+        changes_nothing=True),
 }

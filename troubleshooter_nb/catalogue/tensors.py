@@ -19,7 +19,8 @@ CAUSES: dict[str, Cause] = {
             "{changed} 的数值在末位不同，正负随机（平均符号 {balance}），总误差 {before}："
             "属于舍入，不是错误。"),
         repair=("Nothing to repair; fix the batch size and the kernels where equal bits "
-            "are needed.", "无需修复；若要求逐位一致，请固定批大小与算子实现。")),
+            "are needed.", "无需修复；若要求逐位一致，请固定批大小与算子实现。"),
+        changes_nothing=True),
     "nondeterministic": Cause(("A side differs from itself", "同一侧两次运行结果不同"),
         proof=("Run twice, one side differs from itself by {self_noise} here; the two sides differ "
             "by {before}.", "同一侧运行两次，此处与自身相差 {self_noise}；两侧相差 {before}。"),
@@ -74,7 +75,8 @@ CAUSES: dict[str, Cause] = {
         words={"gelu, tanh form": "gelu，tanh 形式",
             "leaky relu, slope 0.01": "leaky relu，斜率 0.01",
             "leaky relu, slope 0.1": "leaky relu，斜率 0.1",
-            "leaky relu, slope 0.2": "leaky relu，斜率 0.2", "consumers agree": "后续使用者一致"}),
+            "leaky relu, slope 0.2": "leaky relu，斜率 0.2", "consumers agree": "后续使用者一致"},
+        changes_nothing=True),
     "memory_corruption": Cause(("A block of memory overwritten", "一段内存被覆盖"),
         proof=("{bytes} bytes from byte {offset_bytes} on differ ({content}); everything else is "
             "equal to the bit.",

@@ -27,4 +27,15 @@ FACTS: dict[str, str] = {
     "correlation": "相关系数", "chance": "偶然概率", "first": "最初", "later": "之后",
     "initial": "初始值", "clipped": "截断个数", "scale": "缩放系数", "formula": "公式",
     "function": "函数", "axes": "轴次序", "ratio": "比值", "value": "取值",
+    "left_residual": "左侧残差", "right_residual": "右侧残差",
 }
+# What facts are called in English, where that is not their name without underscores.
+ENGLISH_FACTS: dict[str, str] = {
+    "left_residual": "left over on the left", "right_residual": "left over on the right",
+    "factor_name": "which is", "offset_bytes": "from byte", "sampled": "from",
+}
+# Facts that only code compares, or that the proof says in a sentence.
+NOT_LISTED = frozenset((
+    "setting", "layer", "kind", "text", "what", "forms", "needs", "recipes", "formula",
+    "left_settings", "right_settings", "names",
+))

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from troubleshooter_nb.cli import exit_codes, options
-from troubleshooter_nb.cli.grammar import Grammar, number, one_of
+from troubleshooter_nb.cli.grammar import Grammar, one_of
 from troubleshooter_nb.messages import Message
 
 if TYPE_CHECKING:
@@ -34,8 +34,7 @@ def grammar() -> Grammar:
     words.option("--pairing", value="METHOD", meaning=Message("command.pairing"), read=reads)
     words.switch("--fuzzy", meaning=Message("command.fuzzy"))
     options.add_places(words)
-    words.option("--budget", value="NUMBER", meaning=Message("command.budget"), read=number)
-    words.switch("--no-diagnose", meaning=Message("command.no_diagnose"))
+    options.add_diagnosis(words)
     return words
 
 

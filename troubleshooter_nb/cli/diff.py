@@ -1,16 +1,18 @@
-"""``tnb diff A B``: what differs between two checkpoints, by structure and by value."""
+"""``tnb diff A B``: what differs between two checkpoints, by structure and by value, and why."""
 
 from __future__ import annotations
 
 import argparse
 from typing import TYPE_CHECKING
 
-from troubleshooter_nb.cli import exit_codes, options
+from troubleshooter_nb.cli import options
 from troubleshooter_nb.cli.grammar import Grammar, any_number
-from troubleshooter_nb.messages import Message
+from troubleshooter_nb.messages import Message, told
 
 if TYPE_CHECKING:
     from troubleshooter_nb.checkpoint_diff import CheckpointDiff
+
+_MOST_BLOCK_LINES = 24
 
 
 def grammar() -> Grammar:
@@ -27,6 +29,7 @@ def grammar() -> Grammar:
     words.switch("--no-values", meaning=Message("command.no_values"))
     meaning = Message("command.learning_rate")
     words.option("--learning-rate", value="NUMBER", meaning=meaning, read=any_number)
+    options.add_diagnosis(words)
     return words
 
 
@@ -50,26 +53,37 @@ def run(asked: argparse.Namespace) -> int:
         values=not asked.no_values,
         learning_rate=asked.learning_rate,
         mapping=mappings(asked),
+        diagnose=not asked.no_diagnose,
+        budget=1.0 if asked.budget is None else asked.budget,
     )
-    give(asked, found, outputs)
-    return exit_code_of(found)
+    give(asked, found, outputs, _lines)
+    return _exit_code(found)
 
 
-def exit_code_of(found: CheckpointDiff) -> int:
-    """The exit code of a difference of checkpoints.
+def _lines(found: CheckpointDiff) -> list[str]:
+    """The verdict, what changed and by how much, why, and what was not compared."""
+    from troubleshooter_nb.cli import summary
+    from troubleshooter_nb.cli.terminal import paragraph, rewrapped, verdict_lines
+    from troubleshooter_nb.render.checkpoint_view import answers, block_lines
+    from troubleshooter_nb.render.text import criterion
 
-    1 as soon as structures or values differ; 2 if what can be told is equal, but something cannot
-    be read, or an interrupt came.
-    """
-    from troubleshooter_nb.analysis.engine import interruptions
+    explained, compared = found.explain(), found.comparison
+    facts = explained.facts
+    sides = {side: facts[f"{side}_label"] for side in ("left", "right")}
+    lines = verdict_lines(found.verdict, _exit_code(found))
+    said, of_blocks = answers(found.table, facts), found.shown_blocks()
+    # Of headers alone the first of them is the verdict.
+    said = said[1:] if compared is None else [criterion(facts), *said]
+    for text in [told(Message("pages.sides", **sides)), *said]:
+        lines += paragraph(text, indent=2)
+    lines += [] if compared is None else summary.explained_lines(explained)
+    lines += rewrapped("\n".join(block_lines(of_blocks, facts, _MOST_BLOCK_LINES)))
+    lines += [] if compared is None else summary.not_compared_lines(compared)
+    return [*lines, *summary.notes_lines(tuple(facts["notes"]))]
 
-    compared = found.comparison
-    if compared is not None and interruptions(compared):
-        return exit_codes.UNDECIDED
-    if found.passed:
-        return exit_codes.PASSED
-    structure = found.table["structure"].values
-    alone = (structure == "left_only") | (structure == "right_only")
-    broken = (alone & ~found.table["expected"].values) | (structure == "shape")
-    differs = broken.any() or (compared is not None and compared.exit_code == exit_codes.DIFFERS)
-    return exit_codes.DIFFERS if differs else exit_codes.UNDECIDED
+
+def _exit_code(found: CheckpointDiff) -> int:
+    """The exit code of the comparison; without values what headers alone prove."""
+    from troubleshooter_nb.cli.summary import exit_code_of
+
+    return found.exit_code if found.comparison is None else exit_code_of(found.comparison)

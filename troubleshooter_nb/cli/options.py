@@ -34,6 +34,12 @@ def add_mappings(grammar: Grammar) -> None:
     grammar.option("--mapping", value="FILE", meaning=Message("command.mapping"), several=True)
 
 
+def add_diagnosis(grammar: Grammar) -> None:
+    """Take how much is asked about causes."""
+    grammar.option("--budget", value="NUMBER", meaning=Message("command.budget"), read=number)
+    grammar.switch("--no-diagnose", meaning=Message("command.no_diagnose"))
+
+
 def add_layers(grammar: Grammar) -> None:
     """Take what is known of classes of layers."""
     meaning = Message("command.layer")

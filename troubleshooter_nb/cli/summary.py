@@ -7,7 +7,7 @@ import numpy as np
 from troubleshooter_nb.analysis.engine import interruptions
 from troubleshooter_nb.cli.exit_codes import UNDECIDED
 from troubleshooter_nb.cli.terminal import paragraph, verdict_lines
-from troubleshooter_nb.comparison import Comparison
+from troubleshooter_nb.comparison import Comparison, Explanation
 from troubleshooter_nb.messages import Message, language_in_force, told
 from troubleshooter_nb.render.explanation import part_title, sentences_by_part
 from troubleshooter_nb.render.text import criterion
@@ -28,12 +28,18 @@ def summary_lines(found: Comparison) -> list[str]:
     sides = Message("pages.sides", left=found.left_label, right=found.right_label)
     explained = found.explain()
     lines = verdict_lines(_short(found.verdict), exit_code_of(found))
-    lines += [*_item(sides), *_item(criterion(explained.facts))]
+    lines += [*_item(sides), *_item(criterion(explained.facts)), *explained_lines(explained)]
+    return [*lines, *not_compared_lines(found), *notes_lines(found.notes)]
+
+
+def explained_lines(explained: Explanation) -> list[str]:
+    """Each part of an explanation under its heading."""
+    lines = []
     for part, sentences in sentences_by_part(explained.row, explained.facts):
         lines += paragraph(part_title(part, language_in_force()))
         for said in sentences:
             lines += _item(said.whole)
-    return [*lines, *_not_compared(found), *notes_lines(found.notes)]
+    return lines
 
 
 def notes_lines(notes: tuple[str, ...]) -> list[str]:
@@ -46,7 +52,7 @@ def notes_lines(notes: tuple[str, ...]) -> list[str]:
     return lines
 
 
-def _not_compared(found: Comparison) -> list[str]:
+def not_compared_lines(found: Comparison) -> list[str]:
     """Entries of which it is not known whether they differ, each with the reason."""
     columns = found.columns
     open_ = np.isin(columns["verdict"], ("missing", "unreadable", "undecidable"))

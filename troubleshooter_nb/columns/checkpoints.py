@@ -42,11 +42,12 @@ DIFF_COLUMNS = by_name(
         format="verdict", shown=at(50, "markdown"), needs="verdict"),
     Column("passed", "bool", "the verdict counts as passed", ("passed", "通过")),
     Column("relative_change", "float64", "norm of left - right / norm of right",
-        ("relative", "相对变化"), shown=at(60, "html", "markdown"), needs="verdict"),
+        ("relative", "相对变化"), format="figure", shown=at(60, "html", "markdown"),
+        needs="verdict"),
     Column("rms_change", "float64", "root mean square of left - right", ("RMS", "均方根"),
-        shown=at(62, "html", "markdown"), needs="verdict"),
+        format="figure", shown=at(62, "html", "markdown"), needs="verdict"),
     Column("max_change", "float64", "largest |left - right|", ("max |Δ|", "最大 |Δ|"),
-        shown=at(64, "html", "markdown"), needs="verdict"),
+        format="figure", shown=at(64, "html", "markdown"), needs="verdict"),
     Column("squared_change", "float64", "sum of (left - right)**2 over finite positions"),
     Column("squared_norm", "float64", "sum of right**2 over finite positions"),
 )
@@ -54,7 +55,7 @@ _PER_RATE = ("RMS / lr", "均方根 / 学习率")
 # What is no column of the table, but made of it where the learning rate is known.
 MADE_OF_DIFF = by_name(
     Column("rms_per_learning_rate", "float64", "rms_change of a parameter over the learning rate",
-        _PER_RATE, shown=at(70, "html"), needs="rms_per_learning_rate"),
+        _PER_RATE, format="figure", shown=at(70, "html"), needs="rms_per_learning_rate"),
 )
 
 # Of the frame that `CheckpointDiff.blocks` gives; figures only where values were compared.
@@ -70,11 +71,14 @@ BLOCK_COLUMNS = by_name(
         shown=at(44, "html", "text"), formats={"html": "failed"}, is_figure=True),
     Column("untouched", "int64", "tensors that are bit-equal", ("untouched", "未变"),
         shown=at(40, "html"), is_figure=True),
-    Column("other", "int64", "without partner, of other shape, or unreadable", ("other", "其他")),
+    Column("other", "int64", "without partner unexpectedly, of other shape, or unreadable",
+        ("not compared", "未比较"), shown=at(46, "html", "text"), is_figure=True,
+        where_several=True),
     Column("relative_change", "float64", "of the group as a whole", ("relative", "相对变化"),
-        shown=at(60, "html", "text"), is_figure=True, bar=(1e-9, 10.0)),
+        format="figure", shown=at(60, "html", "text"), is_figure=True),
     Column("rms_change", "float64", "root mean square of left - right", ("RMS", "均方根"),
-        shown=at(62, "html", "text"), is_figure=True),
+        format="figure", shown=at(62, "html", "text"), is_figure=True),
     Column("rms_per_learning_rate", "float64", "rms_change of parameters over the learning rate",
-        _PER_RATE, shown=at(70, "html", "text"), is_figure=True, needs="rms_per_learning_rate"),
+        _PER_RATE, format="figure", shown=at(70, "html", "text"), is_figure=True,
+        needs="rms_per_learning_rate"),
 )

@@ -65,6 +65,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "no_part": ("no file holds a part of it: {file} and files do not match", "没有文件含有它的分片：{file} 与各文件不匹配"),
     "renamed": ("{left} -> {right}", "{left} -> {right}"),
     "nothing_there": ("(nothing)", "（无）"),
+    "other_step": ("saved at different steps of training: {name} is {left} on the left, {right} on the right; what training moves is expected to differ", "两侧保存于不同的训练步：{name} 左 {left}，右 {right}；训练引起的变化属预期"),
     "tied_left": ("tied on the left only: {names:4}", "仅在左侧共用同一张量：{names:4}"),
     "tied_right": ("tied on the right only: {names:4}", "仅在右侧共用同一张量：{names:4}"),
 }

@@ -24,7 +24,12 @@ from troubleshooter_nb.metrics.places import (
     Places,
 )
 from troubleshooter_nb.metrics.summary import magnitudes
-from troubleshooter_nb.thresholds import LOCATE_BLOCK, LOCATE_RUN
+from troubleshooter_nb.thresholds import (
+    LARGEST_PLACE,
+    LOCATE_BLOCK,
+    LOCATE_RUN,
+    MOST_INDICES_KEPT,
+)
 
 _LARGEST = float(np.finfo(np.float64).max)
 
@@ -165,6 +170,25 @@ def concentrated_range(profile: np.ndarray, share: float = 0.99) -> tuple[int, i
     lengths = np.where(stops < len(cumulated), stops - np.arange(len(before)), len(profile) + 1)
     start = int(np.argmin(lengths))
     return start, int(stops[start])
+
+
+def scattered_indices(profile: np.ndarray, share: float = 0.99) -> np.ndarray:
+    """Fewest indices that hold `share` of a profile's sum, where they are no range of indices.
+
+    Returns
+    -------
+    ndarray of int, shape (n,)
+        In ascending order, of equal ones the first; empty where they are a range, more than half of
+        the profile, or too many to be told from each other, and where it is all zero or not finite.
+    """
+    total = float(profile.sum())
+    if not 0 < total < np.inf:
+        return np.zeros(0, np.int64)
+    order = np.argsort(-profile, kind="stable")
+    count = int(np.searchsorted(np.cumsum(profile[order]), share * total * (1.0 - 1e-12))) + 1
+    held = np.sort(order[:count])
+    is_place = count <= min(LARGEST_PLACE * len(profile), MOST_INDICES_KEPT)
+    return held if is_place and held[-1] + 1 - held[0] > count else held[:0]
 
 
 def _reading(read: Any, dtype: np.dtype | None) -> Read:

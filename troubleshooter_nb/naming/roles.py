@@ -55,6 +55,16 @@ _COMPUTED = _pattern(
     r"|selected|best|beams?|chosen|kept?|nms|max|min|hyp\w*|decoded)}"
 )
 _IDS = _pattern(r"{ids(_?[0-9]+)?$")
+# Not of what is to be predicted, nor of images and losses.
+_MASK = _pattern(r"<masks?>")
+_OTHER_MASK = _pattern(r"<(loss|labels?|mlm|masked|special|causal|pixel|image|target|drop\w*)>")
+_PADDING_MASK = _pattern(r"<pad(ding)?(_?masks?)?>")
+_LENGTH = _pattern(r"{(len(gth)?s?|seq_?len(gth)?s?|\w+_len(gth)?s?)$")
+# What an adapter calls its own tensors, and the weight that it adds to.
+_OF_ADAPTER = _pattern(
+    r"[._/](base_layer|(lora|adapter)_?(a|b|down|up|left|right)?)([._/](default|weight|\w+))*$"
+)
+_LEAF = re.compile(r"[._/]weight$", re.IGNORECASE)
 _IN_A_LIST = _pattern(r"{[0-9]+}")
 # A whole part of a name: layers.7.weight.
 _LAYER_NUMBER = re.compile(r"(?<![^.])[0-9]+(?![^.])")
@@ -143,6 +153,29 @@ def is_given(name: str, *, is_exact: bool) -> bool:
     """
     pattern = _GIVEN if is_exact else _IDS
     return bool(pattern.search(name)) and not _COMPUTED.search(name)
+
+
+def is_mask(name: str) -> bool:
+    """What says which tokens are seen: ``attention_mask``, ``src_key_padding_mask``."""
+    return bool(_MASK.search(name) or _PADDING_MASK.search(name)) and not _OTHER_MASK.search(name)
+
+
+def is_padding_mask(name: str) -> bool:
+    """A mask that is true where tokens are padding, as torch and MindSpore call them."""
+    return bool(_PADDING_MASK.search(name))
+
+
+def is_length(name: str) -> bool:
+    """How many tokens each sample has: ``lengths``, ``input_lens``."""
+    return bool(_LENGTH.search(name))
+
+
+def adapter_stem(name: str) -> str:
+    """The layer that a weight, or a factor of an adapter, belongs to: ``h.0.q_proj``.
+
+    Of ``h.0.q_proj.weight``, ``h.0.q_proj.base_layer.weight`` and ``h.0.q_proj.lora_A.weight``.
+    """
+    return _LEAF.sub("", _OF_ADAPTER.sub("", name))
 
 
 def is_in_a_list(name: str) -> bool:

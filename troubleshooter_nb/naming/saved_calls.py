@@ -34,7 +34,7 @@ _IN_FRONT = re.compile(rf"(?s)(?P<folder>(?:.*[./])?){_NUMBERED}(?P<path>[^./_][
 _AT_THE_START = re.compile(rf"(?s)(?P<folder>){_NUMBERED}(?P<path>[^./_].*)")
 # What people call the parameters of a layer, in torch's words.
 _LEAVES: dict[str, str] = {
-    **dict.fromkeys("weight w kernel gamma gain g scale".split(), "weight"),
+    **dict.fromkeys("weight w kernel gamma gain g scale table".split(), "weight"),
     **dict.fromkeys("bias b beta shift offset".split(), "bias"),
     **dict.fromkeys("running_mean moving_mean mean mu rm".split(), "running_mean"),
     **dict.fromkeys(

@@ -16,6 +16,7 @@ _WORDS: Mapping[str, str] = {
     "pairing.to_dataframe()": "-o all.csv",
     "weight_map.to_dataframe()": "--save-map map.yaml",
     "compare(..., diagnose=True)": Message("command.with_diagnosis"),
+    "diff_checkpoints(..., diagnose=True)": Message("command.with_diagnosis"),
 }
 _is_shell = ContextVar("troubleshooter_nb.is_shell", default=False)
 

@@ -13,6 +13,7 @@ from troubleshooter_nb.columns.column import Column, View
 from troubleshooter_nb.messages import told
 from troubleshooter_nb.render.numbers import (
     cosine_text,
+    figure,
     growth_text,
     is_known,
     near_one_text,
@@ -144,6 +145,7 @@ FORMATS: Mapping[str, Format] = {
     "any_number": Format(_number("d"), "0", always=True),  # -1 and below are numbers as well
     "count": Format(_number(",d"), "#,##0"),
     "scientific": Format(_text_of(scientific), "0.0E+00"),
+    "figure": Format(_text_of(figure)),
     "any_scientific": Format(_text_of(scientific), "0.0E+00", always=True),  # nan says something
     "four_digits": Format(_number(".4g")),
     "six_digits": Format(_number(".6g")),

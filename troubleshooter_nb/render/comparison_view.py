@@ -58,6 +58,7 @@ from troubleshooter_nb.render.text import (
     digest_line,
     first_words,
     headline,
+    indices_of_axis,
     origin_counts,
     range_sentences,
     remarks_of,
@@ -131,10 +132,17 @@ def _comparison_html(
             for number, i in enumerate(shown[:inside])
         ),
         *_all_pairs(pairs, facts, rows),
-        _findings(facts),
+        findings_details(facts),
         _unmatched(facts),
         _provenance(facts),
     )
+
+
+def beginning(
+    pairs: Pairs, evidence: Mapping[int, xr.Dataset], facts: Mapping[str, Any]
+) -> tuple[Markup | None, Markup | None]:
+    """What the page of any comparison begins with: the verdict; the first difference and why."""
+    return _verdict(pairs, facts), _call_out(pairs, evidence, facts)
 
 
 def _passed_html(pairs: Pairs, facts: Mapping[str, Any], rows: Rows) -> str:
@@ -148,7 +156,7 @@ def _passed_html(pairs: Pairs, facts: Mapping[str, Any], rows: Rows) -> str:
         _remarks(pairs, facts),
         _call_out(pairs, {}, facts),
         details([sentence("pages.all_pairs", language)], *chart, *body),
-        _findings(facts),
+        findings_details(facts),
         _unmatched(facts),
         _provenance(facts),
     )
@@ -257,7 +265,7 @@ def _call_out(
         lines.append(_what(values, language))
         lines.append(paragraph(_before(pairs, pairs.turn, language)))
         lines += [paragraph(where)] if where else []
-    calls = [_subscript(pairs, first), "cmp.explain()"]
+    calls = [_subscript(pairs, first, facts["calls"]["pairs"]), facts["calls"]["explain"]]
     code = join([element("code", call) for call in calls], "\N{EN SPACE}")
     following = sentence("pages.next", language)
     lines.append(paragraph(small(following, gap(following), code)))
@@ -276,11 +284,11 @@ def _what(values: Mapping[str, Any], language: str) -> Markup:
     return paragraph(mark, sentence("pages.colon", language), reason)
 
 
-def _subscript(pairs: Pairs, i: int) -> str:
+def _subscript(pairs: Pairs, i: int, of: str) -> str:
     """Python that gives one pair: by its name where that is one of its own."""
     name = pairs.short(i)
     count = int((pairs["left_display"] == name).sum())
-    return f"cmp[{name!r}]" if count == 1 else f"cmp[{pairs.number(i)}]"
+    return f"{of}[{name!r}]" if count == 1 else f"{of}[{pairs.number(i)}]"
 
 
 def _before(pairs: Pairs, first: int, language: str) -> str:
@@ -464,6 +472,8 @@ def _axis_table(evidence: xr.Dataset, language: str) -> Markup | None:
             continue  # NaN or Inf only: there is no finite error to be anywhere
         bins = spark(evidence[f"profile_{axis}"].values)
         note = sentence("pages.range", language, start=start, stop=stop, length=length)
+        if where := indices_of_axis(evidence, axis, language):
+            note = sentence("pages.concentrated_at", language, where=where)
         lines.append(
             row(
                 left_cell(f"axis\N{NO-BREAK SPACE}{axis}"),
@@ -558,7 +568,7 @@ def _listed(pairs: Pairs, numbers: list[int], rows: Rows) -> list[int]:
     return [i for i in numbers if i >= start - 2][:_FEW]
 
 
-def _findings(facts: Mapping[str, Any]) -> Markup | None:
+def findings_details(facts: Mapping[str, Any]) -> Markup | None:
     """All that was found, with its evidence; the call-out tells the first of it."""
     found, language = facts["findings"], facts["language"]
     if not found:

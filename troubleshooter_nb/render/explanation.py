@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import xarray as xr
 
 from troubleshooter_nb import catalogue
+from troubleshooter_nb.catalogue.words import NOT_LISTED
 from troubleshooter_nb.messages import Message, told
 from troubleshooter_nb.messages.sentences import SENTENCES
 from troubleshooter_nb.naming.evidence import evidence_word, fact_name
@@ -27,10 +28,11 @@ from troubleshooter_nb.render.html import (
     tone,
 )
 from troubleshooter_nb.render.lines import gap, spaced, wrapped
-from troubleshooter_nb.render.numbers import growth_text, percent, scientific
+from troubleshooter_nb.render.numbers import growth_text, scientific
+from troubleshooter_nb.render.places import place_said
 from troubleshooter_nb.render.rows import scalar_row
 from troubleshooter_nb.render.words import reason_text
-from troubleshooter_nb.thresholds import LIKELY, POSSIBLE
+from troubleshooter_nb.thresholds import FORMULA_FLOORS, LIKELY, POSSIBLE
 
 # A growth that is smaller than this share of the error over its source's is over rounding.
 _NOT_OF_SOURCE = 0.7
@@ -132,8 +134,8 @@ def cause_proof(finding: Mapping[str, Any], language: str) -> str:
     """
     evidence = finding["evidence"]
     template = catalogue.of(str(finding["cause"])).proof[language == "zh"]
-    if template and all(_is_known(evidence.get(name)) for name in _names_in(template)):
-        return _filled(template, evidence, language)
+    if _proof_is_filled(finding, language):
+        return _as_sentence(template, _filled(template, evidence, language))
     has_sides = all(_is_known(evidence.get(side)) for side in _SIDES)
     gaps = _Gaps(evidence, language)
     key = "proof_sides" if has_sides else "proof_undone"
@@ -143,11 +145,25 @@ def cause_proof(finding: Mapping[str, Any], language: str) -> str:
     known = {
         name: value
         for name, value in evidence.items()
-        if name not in _ERRORS and isinstance(value, str | int | float) and value != ""
+        if name not in _ERRORS and name not in NOT_LISTED
+        if isinstance(value, str | int | float) and value != ""
     }
     facts = _listed(dict([*known.items()][:_MOST_FACTS]), language, ", ")
     brackets = "\uff08{}\uff09" if language == "zh" else " ({})"
     return f"{said}{brackets.format(facts)}" if facts else said
+
+
+def _proof_is_filled(finding: Mapping[str, Any], language: str) -> bool:
+    """Whether the evidence is of the kind that the sentence of its cause wants."""
+    template = catalogue.of(str(finding["cause"])).proof[language == "zh"]
+    known = (finding["evidence"].get(name) for name in _names_in(template))
+    return bool(template) and all(map(_is_known, known))
+
+
+def _as_sentence(template: str, text: str) -> str:
+    """With a capital where a word of ours begins it, and no name."""
+    begins = template.startswith(("{text}", "{what}"))
+    return text[:1].upper() + text[1:] if begins else text
 
 
 def cause_repair(finding: Mapping[str, Any], language: str) -> str:
@@ -211,6 +227,50 @@ def why_sentences(facts: Mapping[str, Any], number: int) -> list[Said]:
     return said
 
 
+def procedure_sentences(values: Mapping[str, Any], facts: Mapping[str, Any]) -> list[Said]:
+    """Where no cause is likely: what was tried, what would decide it, and how to look further.
+
+    Parameters
+    ----------
+    values : mapping
+        The row of the first difference.
+    facts : mapping
+        As `explanation_sentences` takes them.
+    """
+    language, observed = facts["language"], facts["observed"]
+    if observed.get("pair") != int(values["order"]):
+        return []
+    said = [
+        Said("cause", "", _told("tried", language, layer=one["as"], **_missed(one, language)))
+        for one in observed.get("tried", ())
+        if any(math.isfinite(float(one[side])) for side in _SIDES)
+    ]
+    decides = {
+        "order": ("to_decide_inputs", "tnb.record(net, to=...)"),
+        "between": ("to_decide_between", 'tnb.record(net, level="both", to=...)'),
+    }.get(str(values["origin_basis"]))
+    steps = [_told(decides[0], language, call=call_text(decides[1]))] if decides else []
+    given = observed.get("given", -1)
+    if given >= 0 and values["role"] not in ("parameter", "buffer"):
+        call = call_text(f"cmp[{given}].right.values")
+        steps.append(_told("to_replay", language, number=given, call=call))
+    lead = _told("repair", language)
+    return [*said, *(Said("repair", lead, step) for step in steps)]
+
+
+def _missed(one: Mapping[str, Any], language: str) -> dict[str, str]:
+    """How well one formula gives each side."""
+
+    def said(over: float) -> str:
+        if not math.isfinite(over):
+            return _told("nothing_like", language)
+        if over <= FORMULA_FLOORS:
+            return _told("fits", language)
+        return _told("missed_by", language, times=scientific(over))
+
+    return {side: said(float(one[side])) for side in _SIDES}
+
+
 def observed_sentences(observed: Mapping[str, Any], language: str) -> list[Said]:
     """What the values show that is no cause by itself.
 
@@ -222,7 +282,7 @@ def observed_sentences(observed: Mapping[str, Any], language: str) -> list[Said]
         "en" or "zh".
     """
     # What each side made it from says most; a factor, an order and a lag more than equal moments.
-    kinds = ("made", "scale", "relation", "shift", "moments")
+    kinds = ("made", "scale", "relation", "shift", "order", "moments")
     kind = next((k for k in kinds if k in observed), None)
     if kind is None:
         return []
@@ -248,13 +308,7 @@ def place_sentence(observed: Mapping[str, Any], number: int, language: str) -> s
     place = observed.get("place")
     if not place or observed.get("pair") != number:
         return ""
-    shown = {**place, "share": percent(float(place["share"]))}
-    kind = place["kind"].replace(" ", "_")
-    key = f"place_{kind}"
-    if "start" in place:
-        shown |= {"count": place["stop"] - place["start"], "last": place["stop"] - 1}
-        key = f"place_index{kind.removeprefix('indices')}" if shown["count"] == 1 else key
-    return _told(key, language, **shown) if _has(key) else ""
+    return told(place_said(place), language)
 
 
 def _named(findings: Sequence[Mapping[str, Any]], language: str) -> list[str]:
@@ -298,14 +352,17 @@ def explanation_sentences(row: xr.Dataset | None, facts: Mapping[str, Any]) -> l
         status = _STATUS_OF_GAPS[one["weight"]]
         mark = marks[status] if marks else _CHECKS[status][0]
         said.append(Said("check", mark, told(one["said"], language)))
+    if padded := facts["observed"].get("padded"):
+        said.append(Said("origin", "", _told("padded_alone", language, **padded)))
     if row is None:
         # A difference that a gap proves begins where no row can say, and what is open may as well.
         if not any(one["weight"] for one in facts["gaps"]):
             said.append(Said("origin", "", _told("no_origin", language)))
-        return said
+        return [*said, *(Said("origin", "", text) for text in facts.get("excused", ()))]
     values = scalar_row(row)
     name = f"{values['left_display'] or values['right_display']} (#{int(values['order'])})"
-    said.append(Said("origin", name, reason_text(values, language)))
+    passes = _told("within_tolerance", language, rel=scientific(float(values["rel_l2_error"])))
+    said.append(Said("origin", name, reason_text(values, language) or passes))
     if origin := origin_sentence(values, language):
         said.append(Said("origin", "", origin))
     if place := place_sentence(facts["observed"], int(values["order"]), language):
@@ -315,8 +372,9 @@ def explanation_sentences(row: xr.Dataset | None, facts: Mapping[str, Any]) -> l
             key = _NOT_CREATED.get(str(values["origin_basis"]), "none_created")
             said.append(Said("origin", "", _told(key, language)))
         said += why_sentences(facts, int(values["order"]))
+        said += procedure_sentences(values, facts)
     else:
-        call = call_text("compare(..., diagnose=True)")
+        call = call_text(facts["calls"]["diagnose"])
         said.append(Said("cause", "", _told("nothing_asked", language, call=call)))
     return said
 
@@ -394,12 +452,22 @@ def finding_parts(finding: Mapping[str, Any], language: str) -> tuple[str, str, 
     figures = _told(
         "finding_figures", language, **{n: gaps[n] for n in ("before", "residual", "rival")}
     )
+    told = {"before", "residual", "rival", *NOT_LISTED}
+    if _proof_is_filled(finding, language):
+        told |= _names_in(catalogue.of(str(finding["cause"])).proof[language == "zh"])
     others = {
         name: value
         for name, value in evidence.items()
-        if name not in ("before", "residual", "rival") and not isinstance(value, Mapping)
+        if name not in told and _says_anything(value) and not isinstance(value, Mapping)
     }
+    pairs = others.pop("pairs", [])
+    if len(pairs) > 1:
+        others["pairs"] = [f"#{number}" for number in pairs]
     return title, figures, _listed(others, language)
+
+
+def _says_anything(value: Any) -> bool:
+    return not (isinstance(value, str | list | tuple) and not value)
 
 
 def _listed(facts: Mapping[str, Any], language: str, between: str = "; ") -> str:

@@ -19,6 +19,11 @@ def scientific(value: float) -> str:
     return f"{mantissa}e{int(power)}"
 
 
+def figure(value: float) -> str:
+    """Three digits, such as 0.15 or 17; as `scientific` where that would take many zeros."""
+    return f"{value:.3g}" if 0.001 <= abs(value) < 1000 else scientific(value)
+
+
 def percent(ratio: float) -> str:
     """A share that is never rounded up to 100 %."""
     return "100%" if ratio >= 1.0 else f"{min(ratio * 100, 99.99):.2f}%"

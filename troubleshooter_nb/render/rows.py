@@ -238,10 +238,33 @@ class Pairs(Table):
             found.append("pages.by_name")
         return found
 
+    def excused(self, language: str) -> list[str]:
+        """A sentence each on rounding that grew and on what has no effect, if there is any."""
+        found = []
+        for verdict in ("grown_rounding", "no_effect"):
+            rows = np.flatnonzero(self["verdict"] == verdict)
+            if not len(rows):
+                continue
+            error, smallest = (
+                self[name][rows] for name in ("rel_l2_error", "smallest_passing_tolerance")
+            )
+            worst = np.argmax(np.nan_to_num(error, nan=-1.0))
+            shown = int(rows[0 if verdict == "no_effect" else worst])
+            said = {
+                "count": len(rows),
+                "name": self.short(shown),
+                "number": self.number(shown),
+                "rel": scientific(float(np.nanmax(error, initial=0.0))),
+                "smallest": scientific(float(np.nanmax(smallest, initial=0.0))),
+            }
+            found.append(sentence(f"explanations.excused_{verdict}", language, **said))
+        return found
+
     def remarks(self, language: str) -> list[tuple[str, str]]:
         """What stands behind the verdict, as (tone, text)."""
         verdict, reason = self["verdict"], self["reason_id"]
-        is_rounding, smallest = verdict == "rounding", self["smallest_passing_tolerance"]
+        smallest = self["smallest_passing_tolerance"]
+        is_rounding, is_grown = verdict == "rounding", verdict == "grown_rounding"
         counts = [
             int(np.clip(self[name], 0, None).sum())
             for name in ("nan_mismatch_count", "inf_mismatch_count")
@@ -258,11 +281,15 @@ class Pairs(Table):
             ("miss", "pages.nonfinite_count", reason == "identical_nonfinite"),
             ("", "pages.rounding_from", is_rounding & (smallest > 0)),
             ("", "pages.rounding_count", is_rounding & ~(smallest > 0)),
+            ("", "pages.grown_count", is_grown),
+            ("", "pages.no_effect_count", verdict == "no_effect"),
             ("warn", "pages.blind_count", reason == "pass_blind"),
             ("warn", "pages.interrupted_count", reason == "interrupted"),
         )
-        largest = scientific(float(np.nanmax(smallest, initial=0.0, where=is_rounding)))
-        said = {"pages.rounding_from": {"smallest": largest}}
+        said = {
+            id: {"smallest": scientific(float(np.nanmax(smallest, initial=0.0, where=rows)))}
+            for id, rows in (("pages.rounding_from", is_rounding), ("pages.grown_count", is_grown))
+        }
         found = [
             (tone, sentence(id, language, count=count, **said.get(id, {})))
             for tone, id, rows in kinds

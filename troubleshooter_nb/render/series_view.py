@@ -33,6 +33,7 @@ from troubleshooter_nb.render.lines import aligned
 from troubleshooter_nb.render.numbers import factor_text, scientific
 from troubleshooter_nb.render.tables import aligned_cell
 from troubleshooter_nb.render.words import sentence
+from troubleshooter_nb.thresholds import NO_GROWTH
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,7 +41,12 @@ if TYPE_CHECKING:
 _MOST_POINTS = 400
 _AROUND = 4
 _WIDTH = 60
-_CONSTANT = 0.05  # exponent of a growth below which there is none
+# Of a kind of growth: where it grows, and where it shrinks.
+_LAWS = {
+    "power": ("series.power", "series.power_shrinks"),
+    "exponential": ("series.exponential", "series.exponential_shrinks"),
+}
+_MOST_TICKS, _MOST_OPEN_NOTES = 12, 3
 
 
 def _figures(series: xr.Dataset) -> dict[str, np.ndarray]:
@@ -49,27 +55,26 @@ def _figures(series: xr.Dataset) -> dict[str, np.ndarray]:
 
 def _verdict(series: xr.Dataset, facts: Mapping[str, Any]) -> str:
     language = facts["language"]
-    first, count = int(facts["first"]), int(series.sizes["step"])
-    measure = facts["measure"]
-    if first < 0:
-        return sentence("series.together", language, measure=measure, count=count)
-    step = int(series["step"].values[first])
-    return sentence(
-        "series.part", language, measure=measure, step=step, place=first + 1, count=count
-    )
+    steps, measure = series["step"].values, facts["measure"]
+    said = {"measure": measure, "count": len(steps)}
+    if (first := facts["first"]) >= 0:
+        return sentence("series.part", language, step=int(steps[first]), place=first + 1, **said)
+    if facts["back"] < 0:
+        return sentence("series.together", language, **said)
+    shown = {name: int(steps[facts[name]]) for name in ("outside", "back")}
+    return sentence("series.returned", language, **shown, **said)
 
 
 def _details(series: xr.Dataset, facts: Mapping[str, Any]) -> list[str]:
     """The sentences below the verdict."""
     language = facts["language"]
     found, figures = [], _figures(series)
-    first = int(facts["first"])
-    if first >= 0:
-        shown = {name: f"{figures[name][first]:.6g}" for name in ("left", "right")}
-        shown |= {name: scientific(figures[name][first]) for name in ("difference", "noise")}
-        found.append(sentence("series.at", language, **shown))
-        if not np.isfinite(figures["difference"][first]):
-            found.append(sentence("series.infinite", language))
+    if (first := facts["first"]) >= 0:
+        found += _both_sides("series.at", figures, first, language)
+    elif facts["back"] >= 0:
+        apart = np.abs(figures["difference"])
+        farthest = int(np.argmax(np.where(np.isfinite(apart), apart, np.inf)))
+        found += _both_sides("series.farthest", figures, farthest, language)
     elif len(figures["step"]):
         at = int(np.nanargmax(np.abs(np.nan_to_num(figures["difference"]))))
         shown = {name: scientific(abs(figures[name][at])) for name in ("difference", "noise")}
@@ -77,30 +82,44 @@ def _details(series: xr.Dataset, facts: Mapping[str, Any]) -> list[str]:
     left, right = series.attrs.get("alone", (0, 0))
     if left or right:
         found.append(sentence("series.alone", language, count=left + right, left=left, right=right))
-    if facts["growth_kind"] == "power":
-        if abs(facts["growth"]) < _CONSTANT:
-            found.append(sentence("series.constant", language))
-            return found
-        found.append(sentence("series.power", language, growth=f"{facts['growth']:.2g}"))
-    elif facts["growth_kind"]:
-        # What a step adds may be small and a hundred of them are not.
-        steps = max(int(series.sizes["step"]) - first, 1)
-        if abs(facts["growth"]) * steps < _CONSTANT:
-            found.append(sentence("series.constant", language))
-        else:
-            found.append(
-                sentence(
-                    "series.exponential", language, factor=factor_text(np.exp(facts["growth"]))
-                )
-            )
+    return [*found, *_law(series, facts)]
+
+
+def _both_sides(id: str, figures: Mapping[str, np.ndarray], at: int, language: str) -> list[str]:
+    """What both sides hold at a step, and whether that is finite."""
+    shown = {name: f"{figures[name][at]:.6g}" for name in ("left", "right")}
+    shown |= {name: scientific(figures[name][at]) for name in ("difference", "noise")}
+    found = [sentence(id, language, step=int(figures["step"][at]), **shown)]
+    if not np.isfinite(figures["difference"][at]):
+        found.append(sentence("series.infinite", language))
     return found
 
 
+def _law(series: xr.Dataset, facts: Mapping[str, Any]) -> list[str]:
+    """How the difference grows or shrinks from the first step on, where it follows a law."""
+    language, growth, kind = facts["language"], facts["growth"], facts["growth_kind"]
+    if not kind:
+        return []
+    steps = series["step"].values
+    # What a step adds may be small and a hundred of them are not.
+    span = 1 if kind == "power" else int(steps[-1] - steps[facts["first"]])
+    if abs(growth) * max(span, 1) < NO_GROWTH:
+        return [sentence("series.constant", language)]
+    id = _LAWS[kind][bool(growth < 0)]
+    shown = {"growth": f"{growth:.2g}", "factor": factor_text(np.exp(growth))}
+    return [sentence(id, language, **shown)]
+
+
+def _turn(facts: Mapping[str, Any]) -> int:
+    """The place where the curves part, or where they are back together; -1 for neither."""
+    return int(facts["back"] if facts["first"] < 0 else facts["first"])
+
+
 def _shown_rows(series: xr.Dataset, facts: Mapping[str, Any], around: int) -> range:
-    count, first = int(series.sizes["step"]), int(facts["first"])
-    if first < 0:
+    count, turn = int(series.sizes["step"]), _turn(facts)
+    if turn < 0:
         return range(max(count - 2 * around - 1, 0), count)
-    return range(max(first - around, 0), min(first + around + 1, count))
+    return range(max(turn - around, 0), min(turn + around + 1, count))
 
 
 def _curve(values: np.ndarray, ascii_only: bool) -> str:
@@ -122,7 +141,7 @@ def series_text(series: xr.Dataset, facts: Mapping[str, Any]) -> str:
     language = facts["language"]
     ascii_only = bool(facts["ascii"])
     bad, good = ("x", "=") if ascii_only else ("✗", "✓")
-    mark = good if int(facts["first"]) < 0 else bad
+    mark = good if _turn(facts) < 0 else bad
     lines = [f"{mark} {_verdict(series, facts)}"]
     lines.append(
         sentence("pages.sides", language, left=facts["left_label"], right=facts["right_label"])
@@ -138,7 +157,7 @@ def series_text(series: xr.Dataset, facts: Mapping[str, Any]) -> str:
         texts.append([cell_text(column, values, language, "text") for column in columns])
     pointers = [
         " ",
-        *((">" if ascii_only else "➤") if i == int(facts["first"]) else " " for i in shown),
+        *((">" if ascii_only else "➤") if i == _turn(facts) else " " for i in shown),
     ]
     table_lines = aligned(texts, [column.is_left for column in columns], facts)
     lines += [f"{mark} {line}" for mark, line in zip(pointers, table_lines, strict=True)]
@@ -154,8 +173,8 @@ def series_html(series: xr.Dataset, facts: Mapping[str, Any]) -> str:
 
 def _html(series: xr.Dataset, facts: Mapping[str, Any], around: int) -> str:
     language = facts["language"]
-    first = int(facts["first"])
-    glyph = tone("ok", "✓") if first < 0 else tone("bad", "✗")
+    turn = _turn(facts)
+    glyph = tone("ok", "✓") if turn < 0 else tone("bad", "✗")
     sides = sentence("pages.sides", language, left=facts["left_label"], right=facts["right_label"])
     figures = _figures(series)
     curves = [
@@ -169,9 +188,9 @@ def _html(series: xr.Dataset, facts: Mapping[str, Any], around: int) -> str:
         table([("", True), (facts["measure"], True)], curves),
         heading(sentence("series.along", language), sentence("series.along_remark", language)),
         _chart(series, facts),
-        heading(sentence("series.rows" if first >= 0 else "series.last", language)),
+        heading(sentence("series.rows" if turn >= 0 else "series.last", language)),
         _table(series, facts, around),
-        _notes(facts),
+        *_notes(facts),
     )
 
 
@@ -182,22 +201,23 @@ def _chart(series: xr.Dataset, facts: Mapping[str, Any]) -> Markup | None:
     if count < 2:
         return None
     stride = max(1, -(-count // _MOST_POINTS))
-    apart, first = np.abs(figures["difference"]), int(facts["first"])
+    apart, turn = np.abs(figures["difference"]), _turn(facts)
     # Of each stretch of steps the largest difference is drawn.
     blocks = [slice(start, start + stride) for start in range(0, count, stride)]
     drawn = [float(np.nanmax(np.append(apart[block], 0.0))) for block in blocks]
     tones = [
         "bad" if (~(apart[block] <= figures["noise"][block])).any() else "ok" for block in blocks
     ]
-    ticks = sorted({int(i) for i in np.linspace(0, len(blocks) - 1, min(6, len(blocks)))})
-    steps = figures["step"]
+    many = len(blocks) > _MOST_TICKS
+    ticks = sorted({int(i) for i in np.linspace(0, len(blocks) - 1, 6 if many else len(blocks))})
+    steps, id = figures["step"], "series.back" if facts["first"] < 0 else "series.first"
     noise = float(np.median(figures["noise"]))
     return depth_chart(
         drawn,
         tones,
         line=(noise, sentence("series.noise", language)) if noise > 0 else None,
-        first=None if first < 0 else first // stride,
-        first_label="" if first < 0 else sentence("series.first", language, step=int(steps[first])),
+        first=None if turn < 0 else turn // stride,
+        first_label="" if turn < 0 else sentence(id, language, step=int(steps[turn])),
         labels=[(i, str(int(steps[blocks[i].start]))) for i in ticks[:-1]],
         alt=sentence(
             "series.alt", language, measure=facts["measure"], largest=scientific(max(drawn))
@@ -215,19 +235,19 @@ def _table(series: xr.Dataset, facts: Mapping[str, Any], around: int) -> Markup:
         cells: dict[str, object] = {**texts}
         if not abs(values["difference"]) <= values["noise"]:
             cells["difference"] = tone("bad", "✗ ", texts["difference"])
-        if i == int(facts["first"]):
+        if i == _turn(facts):
             cells["step"] = f"➤ {texts['step']}"
         rows.append(row(*(aligned_cell(column, cells[column.name]) for column in columns)))
     return table(heads(columns, language), rows)
 
 
-def _notes(facts: Mapping[str, Any]) -> Markup | None:
-    language = facts["language"]
-    notes = facts["notes"]
-    if not notes:
-        return None
-    title = sentence("pages.notes", language, count=len(notes))
-    return details([title], *(paragraph(told(note, language)) for note in notes[:20]))
+def _notes(facts: Mapping[str, Any]) -> list[Markup]:
+    """A few notes as they are, many folded."""
+    language, notes = facts["language"], facts["notes"]
+    shown = [paragraph(small(told(note, language))) for note in notes[:20]]
+    if len(notes) <= _MOST_OPEN_NOTES:
+        return shown
+    return [details([sentence("pages.notes", language, count=len(notes))], *shown)]
 
 
 def plot_series(series: xr.Dataset, facts: Mapping[str, Any], ax: Axes | None = None) -> Axes:
@@ -242,8 +262,8 @@ def plot_series(series: xr.Dataset, facts: Mapping[str, Any], ax: Axes | None = 
     ax.fill_between(figures["step"], low, high, color=INKS[""], alpha=0.3, linewidth=0)
     ax.plot(figures["step"], figures["right"], "-", color=INKS["ok"], label=facts["right_label"])
     ax.plot(figures["step"], figures["left"], "--", color=INKS["bad"], label=facts["left_label"])
-    if int(facts["first"]) >= 0:
-        ax.axvline(figures["step"][int(facts["first"])], color=INKS["bad"], linestyle=":")
+    if (turn := _turn(facts)) >= 0:
+        ax.axvline(figures["step"][turn], color=INKS["bad"], linestyle=":")
     ax.set_xlabel("step")
     ax.set_ylabel(facts["measure"])
     ax.legend(fontsize=8)

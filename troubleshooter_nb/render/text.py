@@ -13,6 +13,7 @@ from troubleshooter_nb.columns.elements import ELEMENT_COLUMNS
 from troubleshooter_nb.columns.pairs import RESULT_COLUMNS
 from troubleshooter_nb.columns.statistics import STATISTICS
 from troubleshooter_nb.messages import told
+from troubleshooter_nb.metrics.index_sets import described
 from troubleshooter_nb.metrics.verdict import is_open
 from troubleshooter_nb.render.calls import call_text
 from troubleshooter_nb.render.cells import cell_text, heads
@@ -32,6 +33,7 @@ from troubleshooter_nb.render.lines import (
     wrapped,
 )
 from troubleshooter_nb.render.numbers import bytes_text, is_known, scientific
+from troubleshooter_nb.render.places import indices_said
 from troubleshooter_nb.render.rows import Entries, Pairs
 from troubleshooter_nb.render.rows import scalar_row as scalar_row
 from troubleshooter_nb.render.words import glyph, reason_text, sentence, word
@@ -113,20 +115,13 @@ def pairing_headline(table: xr.Dataset, language: str = "en") -> str:
 def comparison_text(pairs: Pairs, facts: Mapping[str, Any]) -> str:
     """Text repr of a Comparison."""
     language = facts["language"]
-    separator = " | " if facts["ascii"] else " · "
-    lines = [verdict_line(pairs, facts)]
-    if width(lines[0]) > COLUMNS:
-        first, *others = _verdict_parts(pairs, facts)
-        remarks = [text for _, text in remarks_of(pairs, facts)]
-        head = separator.join([first, *others])
-        lines = [head] if width(head) <= COLUMNS else [first, *(f"  {one}" for one in others)]
-        lines += [f"  {separator.join(remarks)}"] if remarks else []
+    lines = answer_lines(pairs, facts)
     sides = {"left": facts["left_label"], "right": facts["right_label"]}
     lines.append(f"  {sentence('pages.sides', language, **sides)}")
     lines.append(f"  {criterion(facts)}")
     lines += _check_lines(facts)
     if pairs.first is not None:
-        lines += _first_lines(pairs, pairs.first, facts)
+        lines += first_lines(pairs, pairs.first, facts)
     lines += note_lines(facts)
     room = max(_FEWEST_ROWS, LINES - 3 - len(lines))
     shown = pairs.worst(min(int(facts["worst_rows"]), room))
@@ -138,6 +133,19 @@ def comparison_text(pairs: Pairs, facts: Mapping[str, Any]) -> str:
     calls = f"{explain}cmp[name or #] · cmp.to_dataframe() · tnb.export(cmp, 'record.html')"
     lines.append(f"  {spaced(sentence('pages.next', language), calls)}")
     return fitted(lines, facts)
+
+
+def answer_lines(pairs: Pairs, facts: Mapping[str, Any]) -> list[str]:
+    """The answer in a line, or in several where it is too long for one."""
+    separator = " | " if facts["ascii"] else " · "
+    line = verdict_line(pairs, facts)
+    if width(line) <= COLUMNS:
+        return [line]
+    first, *others = _verdict_parts(pairs, facts)
+    remarks = [text for _, text in remarks_of(pairs, facts)]
+    head = separator.join([first, *others])
+    lines = [head] if width(head) <= COLUMNS else [first, *(f"  {one}" for one in others)]
+    return [*lines, f"  {separator.join(remarks)}"] if remarks else lines
 
 
 def _check_lines(facts: Mapping[str, Any]) -> list[str]:
@@ -152,7 +160,7 @@ def _check_lines(facts: Mapping[str, Any]) -> list[str]:
     return wrapped(text, facts, indent=2)[:_MOST_LINES] if wrong else []
 
 
-def _first_lines(pairs: Pairs, first: int, facts: Mapping[str, Any]) -> list[str]:
+def first_lines(pairs: Pairs, first: int, facts: Mapping[str, Any]) -> list[str]:
     """The first difference: where, how it came to be, and why."""
     language, row = facts["language"], pairs.row(first)
     lines = [f"  {pairs.place(first)}{pairs.label(first)}  (#{pairs.number(first)})"]
@@ -308,7 +316,9 @@ def range_sentences(evidence: xr.Dataset, language: str) -> list[str]:
     """Where on each axis the error sits, for axes where it is concentrated."""
     found = []
     for axis, start, stop, length, concentrated in axis_ranges(evidence):
-        if concentrated:
+        if where := indices_of_axis(evidence, axis, language):
+            found.append(sentence("pages.concentrated_at", language, where=where))
+        elif concentrated:
             found.append(
                 sentence(
                     "pages.concentrated", language, start=start, stop=stop, length=length, axis=axis
@@ -317,13 +327,26 @@ def range_sentences(evidence: xr.Dataset, language: str) -> list[str]:
     return found
 
 
+def indices_of_axis(evidence: xr.Dataset, axis: int, language: str) -> str:
+    """The indices of an axis that hold 99 % of the squared error; empty where a range does."""
+    attrs = evidence[f"profile_{axis}"].attrs
+    held = np.atleast_1d(attrs.get("indices", ()))
+    if not len(held):
+        return ""
+    return told(indices_said(described(held, int(attrs["length"])), axis), language)
+
+
 def axis_ranges(evidence: xr.Dataset) -> list[tuple[int, int, int, int, bool]]:
-    """Per axis: number, start and stop of the shortest range with 99 %, length, concentrated."""
+    """Per axis: number, start and stop of the shortest range with 99 %, length, concentrated.
+
+    It is as well where `indices_of_axis` has more to say than the range.
+    """
     ranges = []
     for axis in range(sum(str(name).startswith("profile_") for name in evidence.data_vars)):
         attrs = evidence[f"profile_{axis}"].attrs
         start, stop, length = int(attrs["start"]), int(attrs["stop"]), int(attrs["length"])
-        ranges.append((axis, start, stop, length, stop - start < 0.6 * length))
+        concentrated = "indices" in attrs or stop - start < 0.6 * length
+        ranges.append((axis, start, stop, length, concentrated))
     return ranges
 
 

@@ -20,7 +20,7 @@ from troubleshooter_nb.metrics.floats import arithmetic_of
 from troubleshooter_nb.metrics.places import TILE_COLUMNS, TILE_ROWS
 from troubleshooter_nb.render.cells import cell_text, index_text
 from troubleshooter_nb.render.numbers import is_known, scientific
-from troubleshooter_nb.render.text import axis_ranges, worst_elements
+from troubleshooter_nb.render.text import axis_ranges, indices_of_axis, worst_elements
 from troubleshooter_nb.render.words import reason_text, sentence
 from troubleshooter_nb.shapes import shape_text
 from troubleshooter_nb.widgets.drill_down import Part, element_of, part, plane_of, precision
@@ -233,6 +233,8 @@ def _range(
     ends = dict(zip(("start", "stop", "length"), span, strict=True))
     if single:
         return explorer_word("value_range", language, **ends)
+    if where := indices_of_axis(evidence, axis, language):
+        return sentence("pages.concentrated_at", language, where=where)
     return sentence("pages.range", language, **ends)
 
 

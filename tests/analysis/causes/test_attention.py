@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
 
+from tests.analysis.causes.decided import Tried, cause
 from troubleshooter_nb.analysis.causes.case import Operands
+from troubleshooter_nb.analysis.causes.layers import FITTERS
 from troubleshooter_nb.analysis.causes.searches.attention import fit_attention, fit_attention_module
 
 ROUNDOFF = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
@@ -110,6 +112,78 @@ def test_shared_heads_are_found(spread, said):
 def test_other_layouts_are_found():
     turned = [values.swapaxes(1, 2) for values in (Q, K, V, attend())]
     assert best_of(turned[:3], turned[3])["layout"] == "rows first"
+
+
+def banded(width, is_causal, keys=40):
+    apart = np.arange(keys)[:, None] - np.arange(keys)
+    seen = (apart < width) & ((apart >= 0) if is_causal else (apart > -width))
+    return np.where(seen, 0.0, -np.inf).astype(np.float32)
+
+
+@pytest.mark.parametrize("is_causal", [True, False])
+@pytest.mark.parametrize("width", [1, 2, 7, 8, 30])
+def test_windows_are_found(width, is_causal):
+    found = best_of([Q, K, V], attend(added=banded(width, is_causal)))
+    is_seen = width > 1  # of one key nothing tells which others would be seen
+    assert (found["window"], found["scale_name"] if is_seen else "") == (
+        width,
+        "1/sqrt(32)" if is_seen else "",
+    )
+    assert found["causal"] is is_causal or not is_seen
+
+
+def test_a_window_beside_a_mask_and_in_short_formats_is_found():
+    own = np.eye(40, dtype=bool)  # every query sees its own key
+    hidden = np.where(MASK | own, 0.0, -1e9).astype(np.float32)
+    found = best_of([Q, K, V, hidden], attend(added=np.maximum(banded(9, True), -1e9) + hidden))
+    assert (found["window"], found["mask"]) == (9, "used")
+    short = [values.astype(np.float16) for values in (Q, K, V)]
+    output = attend(*[one.astype(np.float32) for one in short], added=banded(9, True))
+    assert best_of(short, output.astype(np.float16), "float16")["window"] == 9
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "expected"),
+    [
+        ((5, True), (40, True), "attention_window"),
+        ((5, True), (6, True), "attention_window"),
+        ((5, False), (6, False), "attention_window"),
+        ((40, True), (40, False), "mask_missing"),
+        ((6, True), (6, True), None),
+    ],
+)
+def test_other_windows_are_told(ours, theirs, expected):
+    assert cause(*(tried(attend(added=banded(*one))) for one in (ours, theirs))) == expected
+    assert cause(*(tried(attend(added=banded(*one))) for one in (theirs, ours))) == expected
+
+
+def tried(output):
+    return Tried(FITTERS, "scaleddotproductattention", side([Q, K, V], output))
+
+
+def dropped(p, seed=0, *, added=CAUSAL, is_scaled=True):
+    scores = Q @ K.swapaxes(-1, -2) * np.float32(32**-0.5) + added
+    powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    shares = powers / powers.sum(axis=-1, keepdims=True)
+    kept = np.random.default_rng(seed).random(shares.shape) >= p
+    shares = shares * kept / np.float32(1 - p if is_scaled else 1)
+    return (shares @ V).astype(np.float32)
+
+
+@pytest.mark.parametrize("p", [0.1, 0.25, 0.5])
+def test_dropout_of_shares_is_found(p):
+    found = best_of([Q, K, V], dropped(p))
+    assert (found["drops"], found["causal"]) == ("dropout", True)
+    assert found["drop_share"] == pytest.approx(p, abs=1e-3)
+    assert found["kept_times"] == pytest.approx(1 / (1 - p), rel=1e-4)
+    assert best_of([Q, K, V], dropped(p, is_scaled=False))["kept_times"] == 1.0
+
+
+def test_dropout_against_none_and_other_rates_are_told():
+    plain = tried(attend(added=CAUSAL))
+    assert cause(tried(dropped(0.1)), plain) == "eval_train_mode"
+    assert cause(plain, tried(dropped(0.3))) == "eval_train_mode"
+    assert cause(tried(dropped(0.1)), tried(dropped(0.3))) == "dropout_keep_prob"
 
 
 @pytest.mark.torch

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from tests.analysis.causes.decided import Tried, cause
 from troubleshooter_nb.analysis.causes.case import Operands
 from troubleshooter_nb.analysis.causes.layers import FITTERS, cause_of
 
@@ -58,6 +59,28 @@ def test_unrelated_values_fit_nothing():
     assert FITTERS["add"](side([A, B], other)) == []
     assert FITTERS["mul"](side([A, B], other)) == []
     assert FITTERS["maskedfill"](side([A, B > 1], other)) == []
+
+
+def test_other_places_that_are_masked_are_another_mask():
+    def tried(hidden, dtype="float32"):
+        filled = np.where(hidden, np.float32(-1e4), A)
+        return Tried(FITTERS, "maskedfill", side([A], filled, dtype=dtype))
+
+    some, other = B > 1, B > 1.5
+    assert cause(tried(some), tried(other)) == "none, different"
+    assert cause(tried(some), tried(some)) is None
+    seen = tried(some).operands.output
+    assert seen.min() == -1e4
+
+
+@pytest.mark.parametrize(
+    ("stored", "dtype", "said"),
+    [(-9984.0, "bfloat16", -1e4), (-1e4, "float32", -1e4), (-65504.0, "float16", -65504.0)],
+)
+def test_a_number_that_is_filled_in_is_told_as_it_was_before_it_was_stored(stored, dtype, said):
+    filled = np.where(B > 1, np.float32(stored), A)
+    best = FITTERS["maskedfill"](side([A], filled, dtype=dtype))[0]
+    assert best.settings["mask_value"] == said
 
 
 def shift(x, output):

@@ -38,6 +38,14 @@ def test_an_embedding_says_what_it_did(output, changed):
     assert fits[1].residual > 1e-2
 
 
+@pytest.mark.parametrize("shift", [1, -2])
+def test_ids_that_wrap_at_the_end_of_the_table_are_shifted_ids(shift):
+    ids = np.concatenate([IDS, [[0, 1, 98, 99] * 10]])
+    output = TABLE[(ids + shift) % 100]
+    best = EMBEDDING.fit(side([ids], output, {"weight": TABLE}))[0]
+    assert best.settings == {**STANDARD, "index_shift": shift}
+
+
 def test_a_root_rounded_to_bfloat16_is_told_from_the_root():
     table = normal(100, 768)
     output = table[IDS] * np.float32(27.75)

@@ -1,13 +1,42 @@
 import numpy as np
 import pytest
 
-from troubleshooter_nb.metrics.operators.attention import capped, causal, probabilities, scores
+from troubleshooter_nb.metrics.operators.attention import (
+    capped,
+    causal,
+    probabilities,
+    scores,
+    window_of,
+)
 
 
 def test_corners_of_the_causal_mask_by_hand():
     rows = np.arange(2)
     assert causal(rows, 2, 3, "top left").astype(int).tolist() == [[1, 0, 0], [1, 1, 0]]
     assert causal(rows, 2, 3, "bottom right").astype(int).tolist() == [[1, 1, 0], [1, 1, 1]]
+
+
+def banded(width, is_causal, size=8):
+    back = np.arange(size)[:, None] - np.arange(size)
+    return (back >= width) | ((back < 0) if is_causal else (back <= -width))
+
+
+@pytest.mark.parametrize("is_causal", [True, False])
+@pytest.mark.parametrize("width", [1, 3, 6])
+def test_the_window_of_a_mask_is_how_many_keys_a_query_sees_back(width, is_causal):
+    hidden = banded(width, is_causal)
+    assert window_of(np.stack([hidden, hidden]), is_causal=is_causal) == width
+    # Of a key alone there is no other side.
+    assert window_of(hidden, is_causal=not is_causal) == (width == 1)
+    hidden[5, 5] = True
+    assert window_of(hidden, is_causal=is_causal) == 0
+
+
+def test_a_mask_of_no_window_has_none():
+    assert window_of(banded(8, True), is_causal=True) == 0
+    assert window_of(np.zeros((8, 8), bool), is_causal=False) == 0
+    # The last query alone does not see the first key.
+    assert window_of(banded(7, True), is_causal=True) == 0
 
 
 def test_rows_that_see_nothing_are_nan():

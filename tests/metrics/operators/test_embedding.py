@@ -5,9 +5,10 @@ from troubleshooter_nb.metrics.operators.embedding import gathered_gradient, loo
 TABLE = np.arange(6.0).reshape(3, 2)
 
 
-def test_shifted_ids_outside_the_table_are_nan():
+def test_behind_the_last_row_of_the_table_comes_the_first():
     rows = look_up(TABLE, np.array([[0, 2]]), shift=1)
-    np.testing.assert_array_equal(rows, [[[2, 3], [np.nan, np.nan]]])
+    np.testing.assert_array_equal(rows, [[[2, 3], [0, 1]]])
+    np.testing.assert_array_equal(look_up(TABLE, np.array([0]), shift=-1), [[4, 5]])
 
 
 def test_gradients_of_one_row_add_up():

@@ -27,6 +27,7 @@ from troubleshooter_nb.analysis.causes.layers import cause_of, layer_of
 from troubleshooter_nb.analysis.causes.operands import elements_of, operands
 from troubleshooter_nb.analysis.causes.searches.normalisation import cancellation
 from troubleshooter_nb.analysis.causes.thinned import is_large, parts
+from troubleshooter_nb.analysis.layer_kinds import has_steps
 
 Outcome = Literal["same", "different", "one_side", "unknown"]
 
@@ -112,8 +113,16 @@ def _recomputed(call: Call, typical: float, layer: Law | Search) -> Recomputatio
         return shared
     worse, better = max(found.left_over), max(min(found.left_over), 1.0)
     if worse > thresholds.CLEARLY_WORSE * better and _is_local(call, layer, sides, floors, worse):
-        return replace(found, outcome="one_side", suspicion=None)
+        found = replace(found, outcome="one_side", suspicion=None)
+    if found.outcome == "one_side" and _may_be_at_a_step(call, sides):
+        return replace(found, outcome="unknown", suspicion=None)
     return found
+
+
+def _may_be_at_a_step(call: Call, sides: Sequence[Operands]) -> bool:
+    """Whether single elements may be let through or not by rounding alone."""
+    is_short = any(one.roundoff > thresholds.SHORT_ROUNDOFF for one in sides)
+    return call.direction == "backward" and is_short and has_steps(call.word)
 
 
 def _shared(
@@ -234,11 +243,16 @@ def _compared(
     differing = settings_apart(best[0], best[1])
     # Rounding may make one side look better with other settings: only a clear lead counts.
     if together <= thresholds.CLEARLY_WORSE * max(own, 1.0):
-        if call.word.startswith("dropout") and all(explained) and _is_random(call, floors):
-            return Recomputation("different", _random(call, best, max(floors)), units, said)
-        # Arithmetic that is badly conditioned leaves both sides equally far from the formula.
+        rate = rate_drawn_with(best)
+        if rate and all(explained) and _is_random(call, floors):
+            return Recomputation("different", _random(call, best, rate, max(floors)), units, said)
+        # Arithmetic that is badly conditioned leaves both sides equally far from the formula; one
+        # that leaves as much as the sides are apart says nothing of what keeps them apart.
         if all(explained) or own <= thresholds.BADLY_CONDITIONED * max(min(units), 1.0):
-            related = max(f.residual for f in best) < thresholds.UNRELATED_FIT
+            apart = call.outputs[0].rel_l2 / thresholds.CLEARLY_WORSE
+            limit = thresholds.UNRELATED_FIT
+            limit = limit if all(explained) or not apart < limit else apart
+            related = max(f.residual for f in best) < limit
             return Recomputation("same" if related else "unknown", None, units, said)
     if (
         differing
@@ -277,10 +291,18 @@ def _is_random(call: Call, floors: Sequence[float]) -> bool:
     return given <= thresholds.FORMULA_FLOORS * max(floors) and call.outputs[0].differs
 
 
-def _random(call: Call, best: tuple[Fit, Fit], floor: float) -> Suspicion:
+def rate_drawn_with(best: tuple[Fit, Fit]) -> str:
+    """The setting that says what share both sides dropped at random; empty where they did not."""
+    for name, drawn in (("active", "p"), ("drops", "drop_share")):
+        if all(fit.settings.get(name) in (True, "dropout") for fit in best):
+            return drawn
+    return ""
+
+
+def _random(call: Call, best: tuple[Fit, Fit], rate: str, floor: float) -> Suspicion:
     """Masks that were drawn apart: the same rule, other elements."""
     output = call.outputs[0]
-    evidence = evidence_of(best, "p", call.word)
+    evidence = evidence_of(best, rate, call.word)
     return Suspicion(
         "rng_differs",
         output.rel_l2,

@@ -25,6 +25,28 @@ def causal(rows: np.ndarray, queries: int, keys: int, corner: str) -> np.ndarray
     return np.asarray(np.arange(keys) <= rows[:, None] + shift)
 
 
+def window_of(hidden: np.ndarray, *, is_causal: bool) -> int:
+    """Keys that every query sees up to its own; 0 where they are all, or not as many for each.
+
+    Parameters
+    ----------
+    hidden : ndarray of bool, shape (..., rows, keys)
+        Which keys a query does not see.
+    is_causal : bool
+        Whether later keys are hidden, and not those as far away as the earlier ones.
+    """
+    rows, keys = hidden.shape[-2:]
+    back = np.arange(rows)[:, None] - np.arange(keys)
+    apart = back if is_causal else np.abs(back)
+    seen = back[(hidden & (back >= 0)).any(tuple(range(hidden.ndim - 2)))]
+    width = int(seen.min(initial=rows))
+    # Of one that the last query alone has, another reason is as likely.
+    if not 0 < width < rows - 1:
+        return 0
+    expected = (apart >= width) | (is_causal & (back < 0))
+    return width if bool((hidden == expected).all()) else 0
+
+
 def probabilities(scores_: np.ndarray, seen: np.ndarray | None = None) -> np.ndarray:
     """Softmax over the last axis of what is seen; nan in rows that see nothing."""
     if seen is not None:

@@ -6,20 +6,17 @@ import numpy as np
 
 
 def look_up(table: np.ndarray, ids: np.ndarray, *, shift: int = 0) -> np.ndarray:
-    """Rows of the table, shape (*ids.shape, columns); nan where the shifted id is no row.
+    """Rows of the table, shape (*ids.shape, columns), float64.
 
     Parameters
     ----------
     table : ndarray, shape (rows, columns)
     ids : ndarray of whole numbers
     shift : int
-        Added to every id.
+        Added to every id; behind the last row comes the first one.
     """
-    places = ids.astype(np.int64) + shift
-    inside = (places >= 0) & (places < len(table))
-    rows = np.asarray(table[np.where(inside, places, 0)], np.float64)
-    rows[~inside] = np.nan
-    return rows
+    places = (ids.astype(np.int64) + shift) % len(table)
+    return np.asarray(table[places], np.float64)
 
 
 def gathered_gradient(gradient: np.ndarray, ids: np.ndarray, rows: int) -> np.ndarray:

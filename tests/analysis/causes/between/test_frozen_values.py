@@ -78,8 +78,13 @@ def test_a_mask_that_is_missing_from_the_second_step_on_is_no_constant(recorded)
     def lost(step):
         return padding(step) & (step == 0)
 
-    found = compare(run(lost, recorded=recorded), run(padding, recorded=recorded)).findings
-    assert found[0].cause == "mask_missing"
+    found = compare(run(lost, recorded=recorded), run(padding, recorded=recorded))
+    if recorded:
+        # Tokens before the padding never saw it: it is known that no valid one differs.
+        assert found.passed
+        assert "padded" in {*found.columns["verdict"]}
+    else:
+        assert found.findings[0].cause == "mask_missing"
 
 
 @pytest.mark.parametrize("recorded", [True, False])

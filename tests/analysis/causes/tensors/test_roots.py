@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
@@ -279,6 +280,55 @@ def test_a_norm_of_few_channels_that_was_never_loaded():
     assert confidence(found) > 0.5
 
 
+def moved(one, other, name, role="parameter"):
+    """A pair with the figures of a comparison that the start of a training is told by."""
+    flat = [side.reshape(-1).astype(np.float64) for side in (one, other)]
+    norms = [np.linalg.norm(side) for side in flat]
+    figures = {"cosine": float(flat[0] @ flat[1]) / float(norms[0] * norms[1])}
+    rel_l2 = float(np.linalg.norm(flat[0] - flat[1]) / norms[1])
+    return replace(tensor(one, other, name, role, rel_l2=rel_l2), figures=figures)
+
+
+@SEEDS
+def test_the_start_of_a_training_was_not_left_unloaded(seed):
+    random = np.random.default_rng(seed)
+    start = [uniform(random, *shape) for shape in SHAPES]
+    trained = [one + 0.5 * one.std() * weights(random, *one.shape) for one in start]
+    rest = [
+        moved(*pair, f"fc{n}.weight") for n, pair in enumerate(zip(trained, start, strict=True))
+    ]
+    learnt = (0.1 * random.standard_normal(96)).astype(np.float32)
+    bias = tensor(learnt, np.zeros(96, "f4"), "other.bias", slot="bias")
+    mean = tensor(learnt, np.zeros(96, "f4"), "bn.running_mean", "buffer")
+    assert detect_root(bias, rest) == []
+    assert detect_root(mean, [], weights=rest) == []
+    # Of an initialiser without a name the biases tell.
+    unknown = [moved(one.left, 0.9 * one.left, one.name) for one in rest]
+    vectors = [
+        replace(
+            tensor(learnt, np.full(96, at, "f4"), f"norm.{at}", rel_l2=1.0),
+            figures={"right_min": at, "right_max": high},
+        )
+        for at, high in ((0.0, 0.0), (1.0, 1.0), (0.0, 0.5))
+    ]
+    assert detect_root(bias, [*unknown, *vectors]) == []
+    only(detect_root(bias, [*unknown, vectors[0], *[vectors[2]] * 2]), "tensor_not_loaded")
+    # A side whose weights are trained as well, as averages are, does not begin a training.
+    flipped = [moved(one.left, 0.9 * one.left, one.name) for one in rest]
+    only(detect_root(mean, [], weights=flipped), "tensor_not_loaded")
+    only(detect_root(bias, flipped), "tensor_not_loaded")
+    # But a bias whose own weight was trained from this one was there with it.
+    assert detect_root(replace(bias, name="fc1.bias"), flipped) == []
+    # Weights of a network that was never loaded have nothing in common with those that were.
+    others = [moved(one.left, uniform(random, *one.left.shape), one.name) for one in rest]
+    only(detect_root(bias, others), "tensor_not_loaded")
+    # Where all else is equal, or rounded, nothing was trained.
+    rounded = [replace(one, bits=(11, 24)) for one in rest]
+    only(detect_root(bias, rounded), "tensor_not_loaded")
+    same = [moved(one.right, one.right, one.name) for one in rest]
+    only(detect_root(bias, same), "tensor_not_loaded")
+
+
 @pytest.mark.torch
 @pytest.mark.mindspore
 def test_default_initialisers_of_both_frameworks():
@@ -416,6 +466,95 @@ def test_another_padding_value_and_the_batch_of_another_call():
     assert (found.evidence["left_value"], found.evidence["right_value"]) == (0, 50256)
     other = data(*weights(random, 2, 8, 64), "x.1")
     assert causes(detect_root(data(other.right, weights(random, 8, 64)), [other])) == ["data_order"]
+
+
+@pytest.mark.parametrize("shift", [1, -1, 7])
+def test_ids_that_are_shifted_with_a_wrap_and_without(shift):
+    right = np.random.default_rng(0).integers(0, 50, (4, 24))
+    right[0, 0], right[1, 1] = 0, 49
+    found = only(detect_root(data((right + shift) % 50, right)), "position_offset")
+    assert found.evidence["offset"] == shift
+    assert "modulo 50" in found.evidence["left"]
+    assert only(detect_root(data(right + shift, right)), "position_offset").evidence["left"] == (
+        shift
+    )
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("lag", [1, -2])
+def test_labels_that_are_rolled(axis, lag, manner):
+    right = np.random.default_rng(0).integers(0, 50, (12, 24))
+    (found,) = detect_root(data(np.roll(right, lag, axis), right))
+    # Along the first axis they are samples in another order.
+    assert found.cause == ("position_offset" if axis else "data_order")
+    if axis:
+        assert found.evidence["offset"] == lag
+        assert ("with a wrap" in found.evidence["left"]) == (manner == "whole")
+    filled = np.full_like(right, -100)
+    filled[:, :-1] = right[:, 1:]
+    moved = only(detect_root(data(filled, right)), "position_offset")
+    assert (moved.evidence["offset"], moved.evidence["axis"]) == (-1, 1)
+
+
+def test_other_ids_are_not_shifted():
+    random = np.random.default_rng(0)
+    right = random.integers(0, 50, (4, 24))
+    mask = (right < 25).astype(np.int64)
+    for left, reference in (
+        (random.integers(0, 50, (4, 24)), right),
+        (np.where(right < 10, right + 1, right), right),  # some only
+        (np.where(right < 25, right + 1, right - 3), right),  # 4 is no modulus of these
+        (np.roll(mask, 1, 1), mask),
+        (1 - mask, mask),
+    ):
+        assert not any(one.cause == "position_offset" for one in detect_root(data(left, reference)))
+
+
+def adapted(rank, times, dtype=np.float32, shape=(96, 160), seed=0):
+    """A weight, the same with an adapter merged, and the factors of it."""
+    random = np.random.default_rng(seed)
+    weight = weights(random, *shape)
+    down, up = random.normal(size=(rank, shape[1])), random.normal(size=(shape[0], rank))
+    down, up = 0.1 * down.astype(np.float32), 0.05 * up.astype(np.float32)
+    merged = weight + np.float32(times) * (up @ down)
+    return [one.astype(dtype) for one in (weight, merged, down, up)]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize(("rank", "times"), [(1, 1.0), (4, 2.0), (8, 0.5)])
+@pytest.mark.parametrize("on_left", [True, False])
+def test_a_merged_adapter_says_its_rank_and_beside_its_factors_its_scale(
+    rank, times, dtype, on_left
+):
+    weight, merged, down, up = adapted(rank, times, dtype)
+    name = "h.0.q_proj"
+    both = (merged, weight) if on_left else (weight, merged)
+    pair = tensor(*both, f"{name}.weight")
+    alone = only(detect_root(pair), "low_rank_difference")
+    assert (alone.evidence["rank"], alone.share) == (rank, 0.5)
+    factors = [
+        tensor(*((None, one) if on_left else (one, None)), f"{name}.lora_{word}.default.weight")
+        for word, one in (("A", down), ("B", up))
+    ]
+    strange = tensor(None, weights(np.random.default_rng(9), rank, 160), "h.1.q_proj.lora_A.weight")
+    found = only(detect_root(pair, [strange, *factors]), "low_rank_difference")
+    assert found.evidence["side"] == ("left" if on_left else "right")
+    assert str(found.evidence["factor"]) == f"{times:g} = {times * rank:g}/{rank}"
+    assert found.share == 1.0
+
+
+def test_what_is_no_sum_of_few_rows_is_no_adapter():
+    random = np.random.default_rng(0)
+    weight = weights(random, 96, 160)
+    some = weight.copy()
+    some[3:6] += weights(random, 3, 160)
+    for left in (
+        weight + 0.01 * weights(random, 96, 160),
+        weight * np.linspace(0.9, 1.1, 96, dtype=np.float32)[:, None],
+        some,
+        adapted(60, 1.0)[1],
+    ):
+        assert "low_rank_difference" not in causes(detect_root(tensor(left, weight)))
 
 
 def test_positions_that_start_elsewhere():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
@@ -14,6 +15,7 @@ from troubleshooter_nb.analysis.causes.tensors import (
     detect_values,
     observations,
 )
+from troubleshooter_nb.analysis.causes.tensors.places import KnownAxes
 from troubleshooter_nb.metrics.floats import dtype_from_token
 
 SEEDS = pytest.mark.parametrize("seed", [0, 1])
@@ -303,7 +305,7 @@ def test_degenerate_pairs(value, shape):
         assert {*causes(detect_values(output(*pair)))} <= {"nan_swallowed"}
 
 
-def test_observations_name_scales_places_shifts_and_equal_moments():
+def test_observations_name_scales_places_shifts_and_other_orders():
     right = normal(0, 4, 8, 64)
     scale = observations(output(right * 8, right), {"world size": 8})["scale"]
     assert scale["factor_name"] == "1/world size (8)"
@@ -314,13 +316,95 @@ def test_observations_name_scales_places_shifts_and_equal_moments():
     left = right.copy()
     left[:, :, 60:] += 1
     place = observations(output(left, right))["place"]
-    assert (place["kind"], place["axis"], place["start"]) == ("indices last", 2, 60)
-    shifted = observations(output(np.roll(right, 3, 2), right))
-    assert shifted["moments"]["largest"] == pytest.approx(right.max())
+    assert only_part(place, 2)["form"] == "last"
+    assert only_part(place, 2)["start"] == 60
+    mixed = np.random.default_rng(5).permutation(right.ravel()).reshape(right.shape)
+    assert {"order", "moments"} & {*observations(output(mixed, right))}
     padded = np.concatenate([right[:, :, 2:], right[:, :, :2] * 0], 2)
-    assert observations(output(right[:, :, :], np.roll(right, 2, 2)))["moments"]
     assert "scale" not in observations(output(padded, right))
     assert observations(output(right, right)) == {}
+
+
+@pytest.mark.parametrize("kind", ["another draw", "nearly equal", "infinite", "constant", "nan"])
+def test_another_order_is_not_said_of_other_values(kind):
+    right = normal(0, 16, 64)
+    left = {
+        "another draw": normal(1, 16, 64),
+        "nearly equal": right + 0.02 * normal(2, 16, 64),
+        "infinite": np.where(right > 1, np.inf, right)[::-1],
+        "constant": np.ones_like(right),
+        "nan": np.where(right > 1, np.nan, right)[::-1],
+    }[kind]
+    if kind == "another draw":  # with the same ends
+        left.flat[left.argmin()], left.flat[left.argmax()] = right.min(), right.max()
+    assert not {"order", "moments"} & {*observations(output(left, right))}
+
+
+def only_part(place, axis):
+    (part,) = place["parts"]
+    assert (place["kind"], part["axis"]) == ("indices", axis)
+    return part
+
+
+def changed(right, at, by=1.0):
+    left = right.copy()
+    left[at] += by
+    return observations(output(left, right)).get("place", {})
+
+
+@pytest.mark.parametrize(
+    ("axis", "indices", "form"),
+    [
+        (0, [3], "one"),
+        (0, [3, 7], "some"),
+        (0, [0, 1, 2], "first"),
+        (1, [5, 6, 7], "last"),
+        (1, [0, 2, 4, 6], "every"),
+        (1, [2, 5], "some"),
+        (2, [4, 5, 6], "run"),
+        (2, [*range(0, 32, 4)], "every"),
+    ],
+)
+def test_any_indices_of_one_axis_are_a_place(axis, indices, form):
+    part = only_part(changed(normal(0, 16, 8, 32), (slice(None),) * axis + (indices,)), axis)
+    assert (part["form"], part["indices"][: len(indices)]) == (form, indices)
+    assert part["count"] == len(indices)
+
+
+def test_indices_of_several_axes_are_one_place():
+    place = changed(normal(0, 16, 8, 32), np.ix_([3, 7], [0, 2, 4, 6], range(32)))
+    assert [(one["axis"], one["form"]) for one in place["parts"]] == [(0, "some"), (1, "every")]
+
+
+def test_what_says_nothing_is_no_place():
+    right = normal(0, 4, 8, 24, 24)
+    # A border 10 wide of 24 x 24; all heads but one; elements here and there.
+    inside = np.ones((4, 8, 24, 24), bool)
+    inside[:, :, 10:14, 10:14] = False
+    assert not changed(right, inside)
+    assert not changed(right, (slice(None), range(1, 8)))
+    assert not changed(right, np.random.default_rng(0).random(right.shape) < 0.003)
+    assert not changed(normal(0, 400, 400), np.random.default_rng(0).random((400, 400)) < 1e-3)
+
+
+def test_tokens_are_a_place_whichever_they_are(manner):
+    right = normal(0, 4, 10, 24)
+    padded = np.arange(10) >= np.array([10, 7, 4, 9])[:, None]
+    left = right + padded[..., None]
+    known = KnownAxes(("sample", "token", ""))
+    place = observations(output(left, right), known=known)["place"]
+    assert (place["kind"], place["count"], place["samples"]) == ("tokens", 10, 3)
+    assert [(row, one["form"], one["start"]) for row, one in place["lists"]] == [
+        (1, "last", 7),
+        (2, "last", 4),
+        (3, "one", 9),
+    ]
+    if manner == "whole":  # of large ones nothing is said of valid tokens alone
+        left[0, 3, 5] += 1
+        known = replace(known, valid=~padded[..., None])
+        place = observations(output(left, right), known=known)["place"]
+        assert [one["start"] for one in place["parts"]] == [0, 3, 5]
+        assert place["valid"]
 
 
 def test_a_border_is_a_place():

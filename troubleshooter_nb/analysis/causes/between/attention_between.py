@@ -183,9 +183,40 @@ def _first_look(earlier: EarlierValues, structure: Structure, turned: bool) -> f
             for mask in (seen, None):
                 formula = probabilities(scale * raw, mask) @ v
                 best = min(best, float(np.linalg.norm(formula - wanted)) / norm)
+    if best > thresholds.OTHER_SOFTMAX:
+        best = min(best, _free_look(earlier, structure, item))
     if turned and best > thresholds.OTHER_SOFTMAX and earlier.shape[1] <= thresholds.LONGEST_TURNED:
         best = min(best, _turned_look(earlier, structure, item))
     return best
+
+
+def _free_look(earlier: EarlierValues, structure: Structure, item: int) -> float:
+    """As `_first_look`, whatever keys a window hides or a dropout takes.
+
+    The first queries see no more keys than a value has numbers, so that what share each key had is
+    solved for; of the shares that are there the ratios are those of a softmax.
+    """
+    heads, shared, size = structure.query.shape[1], structure.key.shape[1], structure.query.shape[3]
+    keys = min(earlier.shape[1], int(thresholds.SOLVED_KEYS * size))
+    rows, chosen = np.arange(2, min(thresholds.FREE_ROWS + 2, keys)), spread(heads, 3)
+    target = earlier.target[item].reshape(earlier.shape[1], heads, size).swapaxes(0, 1)
+    target = target[chosen][:, rows].astype(np.float64)
+    if not len(rows) or not np.isfinite(target).all():
+        return math.inf
+    pick = chosen * shared // heads
+    query = structure.query[item, chosen][:, rows].astype(np.float64)
+    key, value = (
+        one[item, pick][:, :keys].astype(np.float64) for one in (structure.key, structure.value)
+    )
+    shares = target @ np.linalg.pinv(value)
+    kept = shares > thresholds.SHARE_SOLVED
+    formula = probabilities(query @ key.swapaxes(-1, -2) / math.sqrt(size), kept) @ value
+    formula *= np.where(kept, shares, 0.0).sum(-1, keepdims=True)
+    apart = np.linalg.norm(formula - target, axis=-1) / np.linalg.norm(target, axis=-1)
+    # Two shares fit any ratio.
+    apart = apart[(kept.sum(-1) > 2) & np.isfinite(apart)]
+    # Behind a window of later keys not all is solved for.
+    return float(np.quantile(apart, 0.25)) if len(apart) >= thresholds.FREE_ROWS else math.inf
 
 
 def _turned_look(earlier: EarlierValues, structure: Structure, item: int) -> float:

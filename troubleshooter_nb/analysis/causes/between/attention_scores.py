@@ -16,6 +16,7 @@ from troubleshooter_nb.analysis.causes.case import Fit
 from troubleshooter_nb.analysis.causes.fits import likely_factor, misfit, ranked
 from troubleshooter_nb.analysis.causes.sampling import spread
 from troubleshooter_nb.metrics.line_search import least_along
+from troubleshooter_nb.metrics.operators.attention import window_of
 
 LAST_TOKEN = "causal, and more for the last token"
 
@@ -27,8 +28,8 @@ def score_fits(earlier: EarlierValues) -> list[Fit]:
     -------
     list of Fit
         Settings: ``formula`` "scores", ``sources``, ``orders``, ``scale`` with ``scale_name``,
-        ``causal``, ``mask`` ("none", "causal", `LAST_TOKEN`, "other") and ``mask_value`` ("-inf" or
-        a number).
+        ``causal``, ``window`` (as of `fit_attention`), ``mask`` ("none", "causal", `LAST_TOKEN`,
+        "other") and ``mask_value`` ("-inf" or a number).
         The residual is over the scores that nothing masks.
     """
     target = earlier.target
@@ -46,7 +47,7 @@ def score_fits(earlier: EarlierValues) -> list[Fit]:
 
 def _mask(target: np.ndarray, hidden: np.ndarray) -> dict[str, Any] | None:
     if not hidden.any():
-        return {"mask": "none", "causal": False}
+        return {"mask": "none", "causal": False, "window": "all"}
     values = np.unique(target[hidden])
     # Added masks leave the score on top of the value.
     spread_ = float(np.ptp(values)) if np.isfinite(values).all() else math.inf
@@ -57,12 +58,16 @@ def _mask(target: np.ndarray, hidden: np.ndarray) -> dict[str, Any] | None:
     later = np.triu(np.ones((rows, keys), bool), 1)
     is_causal = bool(hidden[..., later].all())
     rest = hidden & ~later
+    window = window_of(hidden, is_causal=is_causal)
     kind = "other" if rest.any() or not is_causal else "causal"
-    if kind == "other" and is_causal and not rest[..., :-1, :].any():
+    if window:
+        kind = "causal" if is_causal else "none"
+    elif kind == "other" and is_causal and not rest[..., :-1, :].any():
         kind = LAST_TOKEN
     form = "written" if values.size == 1 else "added"
     number = f"{value:.4g}" if np.isfinite(value) else "-inf"
-    return {"mask": kind, "causal": is_causal, "mask_form": form, "mask_value": number}
+    said = {"mask": kind, "causal": is_causal, "window": window or "all"}
+    return {**said, "mask_form": form, "mask_value": number}
 
 
 def _scaled(

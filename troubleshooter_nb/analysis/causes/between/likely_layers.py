@@ -86,6 +86,14 @@ def _weighted(given: Shape, made: Shape, known: dict[str, Shape]) -> Iterator[st
         yield "linear"
     if given == made and 1 < len(weight) < len(given) and weight == given[-len(weight) :]:
         yield "layernorm"
+    if given == made and len(given) > 1 and _has_row_of_each(weight, given):
+        yield "positionadd"
+
+
+def _has_row_of_each(table: Shape, given: Shape) -> bool:
+    """Whether a table has a row of all features for every position."""
+    rows = tuple(size for size in table if size > 1)
+    return len(rows) == 2 and rows[1] == given[-1] and rows[0] >= given[-2]
 
 
 def _of_equal_shape(call: Call, shape: Shape, known: dict[str, Shape]) -> Iterator[str]:

@@ -39,13 +39,14 @@ class Attempt:
     outcome : str
         That of the layer that explains both sides; else of one that explains a side.
     suspicions : list of Suspicion
-    tried : tuple of str
-        The words that were tried.
+    missed : mapping of str to (float, float)
+        The words that were tried, with what each leaves of the left and the right side, over what
+        rounding leaves.
     """
 
     outcome: Outcome = "unknown"
     suspicions: list[Suspicion] = field(default_factory=list)
-    tried: tuple[str, ...] = ()
+    missed: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 def unknown_layer(call: Call, typical: float = 0.0) -> Attempt:
@@ -79,17 +80,22 @@ def unknown_layer(call: Call, typical: float = 0.0) -> Attempt:
         found[word] = one = recompute(replace(call, word=word), typical)
         if one.outcome in ("same", "different") and max(one.left_over) <= FORMULA_FLOORS:
             if one.outcome == "same" or one.suspicion is not None:
-                return Attempt(one.outcome, [one.suspicion] if one.suspicion else [], tuple(found))
+                found_one = [one.suspicion] if one.suspicion else []
+                return Attempt(one.outcome, found_one, _missed(found))
             # Of another layer what differs may be a cause.
             uncaused = one
-    tried = tuple(found)
+    missed = _missed(found)
     if uncaused is not None:
-        return Attempt("different", [], tried)
+        return Attempt("different", [], missed)
     if (other := other_layer(call, typical, found)) is not None:
-        return Attempt("different", [other], tried)
+        return Attempt("different", [other], missed)
     near = [one for one in found.values() if one.outcome == "one_side"]
     best = min(near, key=lambda one: min(one.left_over), default=Recomputation("unknown"))
-    return Attempt(best.outcome, [best.suspicion] if best.suspicion else [], tried)
+    return Attempt(best.outcome, [best.suspicion] if best.suspicion else [], missed)
+
+
+def _missed(found: Mapping[str, Recomputation]) -> dict[str, tuple[float, float]]:
+    return {word: one.left_over for word, one in found.items()}
 
 
 def other_layer(call: Call, typical: float, found: dict[str, Recomputation]) -> Suspicion | None:

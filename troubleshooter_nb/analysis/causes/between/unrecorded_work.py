@@ -22,6 +22,7 @@ from troubleshooter_nb.analysis.causes.law import Cause, Rather, cause_in
 from troubleshooter_nb.analysis.causes.laws.softmax import SCALE
 from troubleshooter_nb.analysis.causes.layers import layer_of
 from troubleshooter_nb.analysis.causes.operands import Operators
+from troubleshooter_nb.analysis.causes.recomputed import rate_drawn_with
 from troubleshooter_nb.analysis.causes.searches.attention import ATTENTION
 from troubleshooter_nb.analysis.causes.searches.rotary import ROTARY
 from troubleshooter_nb.analysis.causes.tensors.inputs import detect_positions
@@ -37,6 +38,8 @@ _NORMS = frozenset(
 # Norms of recorded operators: x * rsqrt(...) * weight + bias.
 _SCALING = frozenset(("mul", "div", "add"))
 _ROOTS = frozenset(("rsqrt", "sqrt"))
+# Settings that say of which values something was made: said as the whole formula.
+_OF_TERMS = ("sources", "orders")
 # Words of layouts, see `views`.
 _REPEATED = frozenset(("heads repeated each", "heads repeated in turn"))
 _CHANNELS = frozenset(("channels first", "channels last"))
@@ -66,6 +69,7 @@ _OF_FORMULA: dict[str, Mapping[str, Cause]] = {
     "scores": {
         "mask": Rather("kv_cache_path", when=_sees_last, usual="mask_missing"),
         "causal": "mask_missing",
+        "window": "attention_window",
         "mask_value": "mask_value",
         "scale": SCALE,
         "softcap": "attention_scale",
@@ -187,6 +191,10 @@ def _judged(
     limit = CLEARLY_WORSE * max(best, floor)
     alike = min((pair.residual for pair in pairs if not pair.apart), default=math.inf)
     if alike <= limit:
+        same = min((pair for pair in pairs if not pair.apart), key=lambda p: p.residual)
+        if rate := rate_drawn_with((same.left, same.right)):
+            tensor, drawn = operators.tensor(row), ("rng_differs", rate)
+            return Explained("different", [_suspicion(tensor, same, drawn, tensor.rel_l2, floor)])
         return Explained("same")
     likely = [pair for pair in good if pair.residual <= limit]
     # Two settings of one formula are nearer to each other than two formulas.
@@ -269,6 +277,8 @@ def _cause(
     if formula == "product" and pair.apart == ["function"]:
         return "activation_changed", "function"
     if formula == "product" and left["sources"] == right["sources"][::-1]:
+        if left["function"] != "none" and len({*left["sources"]}) == 1:
+            return "gate_up_order", "orders"  # parts of one tensor
         return "argument_order", "sources"
     if pair.apart == ["formula"] or pair.apart[0] == "sources":
         cause = _of_sources(flow, both[0], left, right)
@@ -395,13 +405,16 @@ def _suspicion(
     tensor: TensorPair, pair: _FitPair, cause: tuple[str, str], rival: float, floor: float
 ) -> Suspicion:
     name, setting = cause
-    layer = str(pair.left.settings["formula"])
+    evidence = evidence_of((pair.left, pair.right), setting, str(pair.left.settings["formula"]))
+    if setting in _OF_TERMS:
+        made = _made(pair)
+        evidence |= {side: made[side] for side in ("left", "right") if side in made}
     return Suspicion(
         cause=name,
         before=tensor.rel_l2,
         residual=pair.residual,
         rival=min(rival, tensor.rel_l2) if math.isfinite(tensor.rel_l2) else rival,
         floor=max(floor, pair.residual / 4.0) if pair.residual <= 16 * floor else floor,
-        evidence=evidence_of((pair.left, pair.right), setting, layer),
+        evidence=evidence,
         pair=tensor.pair,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -15,6 +16,9 @@ from troubleshooter_nb.analysis.causes.factors import named_size
 from troubleshooter_nb.analysis.causes.fits import misfit
 from troubleshooter_nb.analysis.causes.law import Cause, Choice, Factor, Law, Rather, Way
 from troubleshooter_nb.analysis.causes.sampling import Sample, elements
+from troubleshooter_nb.messages import Message
+from troubleshooter_nb.metrics.float_formats import as_stored
+from troubleshooter_nb.metrics.operators.attention import causal, window_of
 from troubleshooter_nb.metrics.operators.elementwise import combined, weights_of
 from troubleshooter_nb.thresholds import (
     ELEMENTWISE_SAMPLE,
@@ -34,6 +38,8 @@ def _has_none(left: Fit, right: Fit) -> bool:
 _CAUSES: dict[str, Cause] = {
     "mask_value": Rather("mask_missing", when=_has_none, usual="mask_value"),
     "masked": "mask_value",
+    "causal": "mask_missing",
+    "window": "attention_window",
     "position_offset": "position_offset",
     "arguments": "argument_order",
     **dict.fromkeys(("scale", "constant"), "constant_differs"),
@@ -149,14 +155,12 @@ def _masked(operands: Operands) -> Iterator[Sample]:
     for word, filled in (("where true", is_set), ("where false", ~is_set)):
         values = np.unique(output[filled])
         if values.size == 1 and not filled.all():
-            number = float(values[0])
-            said = number if math.isfinite(number) else str(number)
-            known = {"mask_value": said, "masked": word}
+            known = {"mask_value": _filling(values[0], operands.roundoff), "masked": word}
             yield Sample.of(operands, (x[~filled],), output[~filled], known)
 
 
-def _masked_itself(operands: Operands, x: np.ndarray) -> Iterator[Sample]:
-    taken = elements(operands, [x], ELEMENTWISE_SAMPLE)
+def _masked_itself(operands: Operands, whole: np.ndarray) -> Iterator[Sample]:
+    taken = elements(operands, [whole], ELEMENTWISE_SAMPLE)
     if taken is None or operands.output.size < FEWEST_OUTPUTS:
         return
     (x,), output = taken
@@ -166,9 +170,31 @@ def _masked_itself(operands: Operands, x: np.ndarray) -> Iterator[Sample]:
         return
     values = np.unique(output[filled])
     if values.size == 1 and np.count_nonzero(~filled) >= FEWEST_OUTPUTS and filled.sum() > 1:
-        number = float(values[0])
-        said = number if math.isfinite(number) else str(number)
-        yield Sample.of(operands, (x[~filled],), output[~filled], {"mask_value": said})
+        said = _filling(values[0], operands.roundoff)
+        known = {"mask_value": said, **_hidden(operands.output != whole)}
+        yield Sample.of(operands, (x[~filled],), output[~filled], known)
+
+
+def _filling(value: float, roundoff: float) -> float | str:
+    """The number that places are filled with: a round one that is stored as this is."""
+    number = float(value)
+    if not math.isfinite(number):
+        return str(number)
+    rounder = float(f"{number:.1g}")
+    return rounder if float(as_stored(np.array(rounder), roundoff)) == number else number
+
+
+def _hidden(filled: np.ndarray) -> dict[str, Any]:
+    """Where something was filled in: later keys of each query, those behind a window, others."""
+    checksum = f"{zlib.crc32(np.packbits(filled).tobytes()):08x}"
+    places = Message("evidence.places", count=int(filled.sum()), checksum=checksum)
+    if filled.ndim < 2:
+        return {"hidden": places}
+    rows, keys = filled.shape[-2:]
+    later = ~causal(np.arange(rows), rows, keys, "top left")
+    is_causal = bool(later.any() and filled[..., later].all())
+    window = window_of(filled, is_causal=is_causal)
+    return {"causal": is_causal, "window": window or "all", "hidden": places}
 
 
 def _ordered(operands: Operands) -> Iterator[Sample]:

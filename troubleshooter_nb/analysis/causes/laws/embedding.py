@@ -1,7 +1,8 @@
-"""Embeddings: factor, shift of the ids, rows that stay zero; and the gradients of their tables."""
+"""Embeddings and added positions: factors, shifts, rows that stay zero; gradients of tables."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -10,7 +11,8 @@ import numpy as np
 
 from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.causes.axes import Axes
-from troubleshooter_nb.analysis.causes.case import Call, Operands
+from troubleshooter_nb.analysis.causes.case import Call, Fit, Operands
+from troubleshooter_nb.analysis.causes.fits import factor_fits
 from troubleshooter_nb.analysis.causes.law import Cause, Choice, Factor, Law
 from troubleshooter_nb.analysis.causes.parts import Part, PartOf, outstanding, part_of
 from troubleshooter_nb.analysis.causes.sampling import Sample, spread, vectors, whole
@@ -92,6 +94,39 @@ def _gathered(sample: Sample, chosen: Mapping[str, Any]) -> np.ndarray:
     return sums if silent is None else np.where(np.arange(len(sums))[:, None] == silent, 0.0, sums)
 
 
+def _added(operands: Operands) -> Iterator[Sample]:
+    """What positions are added to (..., length, columns), their table (rows, columns), the sum."""
+    output, tables = operands.output, [*operands.parameters.values()]
+    given = [values for values in operands.inputs if values is not None]
+    if len(tables) != 1 or len(given) != 1 or given[0].shape != output.shape or output.ndim < 2:
+        return
+    table = tables[0].reshape(-1, tables[0].shape[-1]) if tables[0].ndim else tables[0]
+    length, columns = output.shape[-2:]
+    if table.ndim == 2 and table.shape[1] == columns and len(table) >= length > 1:
+        yield Sample.of(operands, (given[0], table), output)
+
+
+def _moved_rows(sample: Sample) -> Iterator[Fit]:
+    """The table from its first rows on, or from a later one, below the values times a factor."""
+    (given, table), output = sample.given, sample.output
+    length, size = given.shape[-2:]
+    norm = float(np.linalg.norm(output))
+    for shift in range(min(len(table) - length, LARGEST_SHIFT) + 1):
+        rest = output - table[shift : shift + length]
+        share = float(np.linalg.norm(rest)) / norm if norm > 0 else math.inf
+        said = {"index_shift": shift}
+        for fit in factor_fits(rest, given, said, "embedding_scale", sample.roundoff, size):
+            yield replace(fit, residual=fit.residual * share)
+
+
+def _columns_of_positions(call: Call) -> Iterator[Axes]:
+    """Some columns, whatever the table is called."""
+    for name, table in call.parameters.items():
+        rows = " ".join("1" for _ in (table.shapes[1] or ())[2:])
+        values = "*items length columns"
+        yield Axes.of(f"{values}, {name}: {rows} rows columns -> {values}", columns=0)
+
+
 def _some_ids(call: Call) -> Iterator[Part]:
     """The rows of some ids, and those beside them; nothing where they are no ids of this table."""
     output, shape = call.outputs[0], call.outputs[0].shapes[1] or ()
@@ -136,7 +171,7 @@ def _beside(ids: np.ndarray, table: ArraySource) -> tuple[ArrayInMemory, PartOf,
     if not ids.size or ids.min() < 0 or ids.max() >= count:
         return None
     near = ids.astype(np.int64)[:, None] + np.arange(-LARGEST_SHIFT, LARGEST_SHIFT + 1)
-    rows = np.unique(near[(near >= 0) & (near < count)])
+    rows = np.unique(near % count)
     return ArrayInMemory(np.searchsorted(rows, ids)), PartOf.of(table, [rows, None]), rows
 
 
@@ -162,4 +197,11 @@ TABLE_GRADIENT = Law(
     factor=Factor("gradient_factor"),
     axes=(Axes.of("*tokens features, *tokens -> ids features", features=0),),
 )
-LAWS = (EMBEDDING, TABLE_GRADIENT)
+POSITIONS = Law(
+    words=("positionadd",),
+    samples=_added,
+    causes=_CAUSES,
+    ways=_moved_rows,
+    axes=(_columns_of_positions,),
+)
+LAWS = (EMBEDDING, POSITIONS, TABLE_GRADIENT)

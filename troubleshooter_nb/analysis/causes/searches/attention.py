@@ -1,7 +1,8 @@
-"""What attention did: scale, masks, soft cap, heads, precision."""
+"""What attention did: scale, masks, windows, soft cap, dropout, heads, precision."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -13,7 +14,14 @@ from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.causes.axes import Axes
 from troubleshooter_nb.analysis.causes.case import Call, Fit, Operands
 from troubleshooter_nb.analysis.causes.factors import named_size
-from troubleshooter_nb.analysis.causes.fits import half_width, misfit, noise, ranked, tells_apart
+from troubleshooter_nb.analysis.causes.fits import (
+    coefficient,
+    half_width,
+    misfit,
+    noise,
+    ranked,
+    tells_apart,
+)
 from troubleshooter_nb.analysis.causes.law import Cause, Search
 from troubleshooter_nb.analysis.causes.laws.softmax import SCALE
 from troubleshooter_nb.analysis.causes.sampling import energies, places
@@ -68,10 +76,13 @@ def fit_attention(operands: Operands) -> list[Fit]:
     -------
     list of Fit
         Settings: ``scale`` with ``scale_name``, ``causal``, ``causal_corner`` (for other numbers
-        of keys than of queries), ``mask`` ("used", "ignored"), ``mask_meaning`` ("added",
-        "true is kept", "true is dropped"), ``mask_form`` ("as given", "transposed"), ``softcap``,
+        of keys than of queries), ``window`` (keys that a query sees up to its own, on either side
+        where later ones are seen; or "all"), ``mask`` ("used", "ignored"), ``mask_meaning``
+        ("added", "true is kept", "true is dropped"), ``mask_form`` ("as given", "transposed"),
+        ``softcap``,
         ``fully_masked`` (what rows without any key hold), ``kv_heads``, ``layout``,
-        ``product_format``, ``operand_dtype``, ``probability_dtype``.
+        ``product_format``, ``operand_dtype``, ``probability_dtype``, ``drops`` ("dropout" where
+        shares are zero) with ``drop_share`` and ``kept_times``, the factor of the others.
     """
     arrays = list(operands.inputs[:4]) + [None] * (4 - len(operands.inputs[:4]))
     query, key, value, mask = arrays
@@ -188,6 +199,11 @@ def _case_fits(case: _Case, known: dict[str, Any], operands: Operands) -> list[F
     way, scale, best = trials[0]
     enough = noise(operands.roundoff, size) * 4
     if best > enough and operands.thorough:
+        windows = [(one, s) for s in scales for one in _windows(case, s)]
+        trials += [(one, s, _residual(case, one, s)) for one, s in windows]
+        trials.sort(key=lambda trial: trial[2])
+        way, scale, best = trials[0]
+    if best > enough and operands.thorough:
         fitted = _fitted_scale(case, way, scale)
         trials.append((way, fitted, _residual(case, way, fitted)))
         trials.sort(key=lambda trial: trial[2])
@@ -207,6 +223,9 @@ def _case_fits(case: _Case, known: dict[str, Any], operands: Operands) -> list[F
                 fits.append(Fit({**capped_said, "softcap": cap}, left))
     if best < thresholds.UNLIKE:
         fits += _precision_fits(case, way, scale, said)
+    elif min(fit.residual for fit in fits) >= thresholds.UNLIKE:
+        for one in _mask_ways(case):
+            fits += _dropped_fits(case, one, usual, known)
     # A fitted scale takes up some of the rounding on the way.
     plain = next((n for n, trial in enumerate(trials) if trial[1] in scales), 0)
     if plain and best > enough and trials[plain][2] <= thresholds.FITTED_BY_CHANCE * best:
@@ -227,9 +246,9 @@ class _Way:
 def _mask_ways(case: _Case) -> Iterator[_Way]:
     """Every use of the mask with every causal one, those of no effect left out."""
     keys = case.raw.shape[-1]
-    corners = ["top left"] if keys == case.queries else ["top left", "bottom right"]
+    corners = _corners(case)
     for given in _given_masks(case):
-        yield _Way({**given.settings, "causal": False}, given.added, given.seen)
+        yield _Way({**given.settings, "causal": False, "window": "all"}, given.added, given.seen)
         for corner in corners:
             allowed = causal(case.rows, case.queries, keys, corner)
             seen = np.broadcast_to(allowed, case.raw.shape)
@@ -240,7 +259,88 @@ def _mask_ways(case: _Case) -> Iterator[_Way]:
             if given.added is not None and not (given.added[~seen] > -100).any():
                 continue
             corner_said = {"causal_corner": corner} if len(corners) > 1 else {}
-            yield _Way({**given.settings, "causal": True, **corner_said}, given.added, seen)
+            said = {**given.settings, "causal": True, **corner_said, "window": "all"}
+            yield _Way(said, given.added, seen)
+
+
+def _windows(case: _Case, scale: float) -> Iterator[_Way]:
+    """Of every use of the mask, with later keys and without, the window that fits best, if any."""
+    keys = case.raw.shape[-1]
+    for given in _given_masks(case):
+        for corner, is_causal in itertools.product(_corners(case), (True, False)):
+            places = case.rows + (keys - case.queries if corner == "bottom right" else 0)
+            width = _window(case, given, scale, places, is_causal=is_causal)
+            if not width:
+                continue
+            apart = places[:, None] - np.arange(keys)
+            near = (apart < width) & (apart >= 0 if is_causal else apart > -width)
+            seen = np.broadcast_to(near, case.raw.shape)
+            seen = seen if given.seen is None else seen & given.seen
+            has_corner = is_causal and len(_corners(case)) > 1
+            yield _Way(
+                {
+                    **given.settings,
+                    "causal": is_causal,
+                    **({"causal_corner": corner} if has_corner else {}),
+                    "window": width,
+                },
+                given.added,
+                seen,
+            )
+
+
+def _window(case: _Case, given: _Way, scale: float, places: np.ndarray, *, is_causal: bool) -> int:
+    """The window by the sampled queries with the most keys; 0 where one of them sees all of them.
+
+    `places`: of the queries among the keys.
+    """
+    keys = case.raw.shape[-1]
+    reach = places + 1 if is_causal else np.maximum(places + 1, keys - places)
+    reach = np.where((places >= 0) & (places < keys), reach, 0)
+    found = 0
+    # What a mask hides behind a window says nothing of it: of several queries the longest.
+    for row in np.argsort(-reach, kind="stable")[: thresholds.WINDOW_QUERIES].tolist():
+        width = _window_of(case, given, scale, row, (int(places[row]), int(reach[row])), is_causal)
+        if not width:
+            return 0
+        found = max(found, width)
+    return found
+
+
+def _window_of(
+    case: _Case, given: _Way, scale: float, row: int, at: tuple[int, int], is_causal: bool
+) -> int:
+    """The smallest window that gives a query; 0 where none does but that of all its keys.
+
+    `at`: its place among the keys, and how many a window may have.
+    """
+    (place, most), keys = at, case.raw.shape[-1]
+    few = slice(0, thresholds.WINDOW_HEADS)
+    added = 0.0 if given.added is None else given.added[few, row]
+    scores_ = scale * case.raw[few, row] + added
+    scores_ = scores_ if given.seen is None else np.where(given.seen[few, row], scores_, -np.inf)
+    top = scores_.max(-1, keepdims=True)
+    if most < 2 or not np.isfinite(top).all():
+        return 0
+    # Sums up to every key: those of a window are the difference of two of them.
+    powers = np.exp(scores_ - top)
+    sums = np.cumsum(np.pad(powers, ((0, 0), (1, 0))), 1)
+    mixed = np.cumsum(np.pad(powers[..., None] * case.values[few], ((0, 0), (1, 0), (0, 0))), 1)
+    widths = np.arange(1, most + 1)
+    first = np.maximum(place + 1 - widths, 0)
+    last = np.full(most, place + 1) if is_causal else np.minimum(place + widths, keys)
+    target = case.target[few, row, None]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        formula = (mixed[:, last] - mixed[:, first]) / (sums[:, last] - sums[:, first])[..., None]
+        apart = np.sqrt(np.square(formula - target).sum((0, 2)) / np.square(target).sum())
+    apart = np.where(np.isfinite(apart), apart, np.inf)
+    best = float(apart.min())
+    near = apart <= best + case.roundoff
+    return 0 if best > thresholds.UNLIKE or near[-1] else int(widths[np.argmax(near)])
+
+
+def _corners(case: _Case) -> list[str]:
+    return ["top left"] if case.raw.shape[-1] == case.queries else ["top left", "bottom right"]
 
 
 def _given_masks(case: _Case) -> Iterator[_Way]:
@@ -329,6 +429,9 @@ _STANDARD = {
     "operand_dtype": "as stored",
     "score_dtype": "as stored",
     "probability_dtype": "as stored",
+    "drops": "no dropout",
+    "drop_share": 0.0,
+    "kept_times": 1.0,
 }
 
 
@@ -409,6 +512,53 @@ def _path_fits(
         said_of = name if raw_name == unscaled else raw_name
         path = {"score_dtype": said_of, "probability_dtype": shares_name}
         yield Fit({**said, **path}, _held(case, way, formula))
+
+
+def _dropped_fits(case: _Case, way: _Way, scale: float, known: dict[str, Any]) -> Iterator[Fit]:
+    """Shares some of which were zeroed, and the others multiplied by one number.
+
+    A query that sees fewer keys than a value has numbers says what share each key had.
+    """
+    size = case.values.shape[-1]
+    with np.errstate(invalid="ignore", over="ignore"):
+        scaled = scale * case.raw if way.added is None else scale * case.raw + way.added
+        shares = np.nan_to_num(probabilities(scaled, way.seen))
+    likely = shares > thresholds.LEAST_DROPPED_SHARE / shares.shape[-1]
+    counts = (shares > 0).sum(-1)
+    told, kept, wanted = [], [], []
+    for head, row in np.argwhere((counts > 1) & (counts <= thresholds.SOLVED_KEYS * size)):
+        at = shares[head, row] > 0
+        mixed = shares[head, row, at, None] * case.values[head, at]
+        # The shares of two keys that hold one value are not told apart.
+        values = case.values[head, at]
+        if np.linalg.matrix_rank(values, tol=thresholds.SAME_VALUE * norm_of(values)) < len(values):
+            continue
+        times = np.linalg.lstsq(mixed.T, case.target[head, row], rcond=None)[0]
+        told.append(times[likely[head, row, at]])
+        kept.append((mixed, times))
+        wanted.append(case.target[head, row])
+    found = np.concatenate(told) if told else np.zeros(0)
+    large = found[found > thresholds.NO_FACTOR]
+    if len(found) < thresholds.FEWEST_UNITS or not len(large):
+        return
+    times = float(np.median(large))
+    plain = np.array([(solved > times / 2) @ mixed for mixed, solved in kept])
+    target = np.array(wanted)
+    times = coefficient(target, plain)
+    residual = misfit(target, times * plain, case.roundoff)
+    share = float(np.mean(found <= times / 2))
+    if residual > thresholds.UNLIKE or not 0.0 < share < 1.0:
+        return
+    chance = thresholds.CHANCE_SIGMAS * math.sqrt(share * (1.0 - share) / len(found))
+    implied = round(1.0 - 1.0 / times, 4) if times > 1.0 else math.nan
+    doubt = half_width(times, residual, case.roundoff)
+    if abs(times - 1.0) <= max(doubt, thresholds.SAME_FACTOR):
+        times = 1.0
+    said = {**_said(case, way, scale, case.query.shape[-1], residual, known), "drops": "dropout"}
+    is_usual = abs(implied - share) <= chance
+    dropped = {"drop_share": implied if is_usual else share, "kept_times": times}
+    uncertainty = {"drop_share": doubt if is_usual else chance, "kept_times": doubt}
+    yield Fit({**said, **dropped}, residual, uncertainty)
 
 
 def _known_scale(operands: Operands) -> list[float]:
@@ -508,6 +658,7 @@ _CAUSES: dict[str, Cause] = {
     "causal": "mask_missing",
     "mask": "mask_missing",
     "causal_corner": "mask_shape",
+    "window": "attention_window",
     "mask_form": "mask_shape",
     "mask_meaning": "mask_value",
     "fully_masked": "mask_value",
@@ -518,6 +669,9 @@ _CAUSES: dict[str, Cause] = {
     "operand_dtype": "low_precision_cast",
     "score_dtype": "softmax_precision_path",
     "probability_dtype": "softmax_precision_path",
+    "drops": "eval_train_mode",
+    "drop_share": "dropout_keep_prob",
+    "kept_times": "dropout_keep_prob",
 }
 
 

@@ -123,7 +123,9 @@ def detect_folding_by_calls(layer: Parts, calls: Sequence[tuple[str, Call]]) -> 
             "channels": channels,
             "smallest_ratio": float(ratio.min()),
             "largest_ratio": float(ratio.max()),
-            "bias": _bias_by_call(layer.get("bias"), (left, right), 0 if is_folded[0] else 1),
+            "bias": _bias_by_call(
+                layer.get("bias"), (left, right), 0 if is_folded[0] else 1, sides.floor
+            ),
         }
         return sides.suspicion("bn_folded", residual, evidence, rival=_one_factor(sides))
     return None
@@ -248,7 +250,9 @@ def _values(source: ArraySource) -> np.ndarray:
     return values_of(values).astype(np.float64)
 
 
-def _bias_by_call(bias: TensorPair | None, maps: tuple[ChannelMap, ChannelMap], side: int) -> str:
+def _bias_by_call(
+    bias: TensorPair | None, maps: tuple[ChannelMap, ChannelMap], side: int, floor: float
+) -> str:
     """Whether the bias of the side with folded weights is what the other side's norm adds."""
     both = (bias.left, bias.right) if bias is not None else (None, None)
     own, plain = (
@@ -259,7 +263,8 @@ def _bias_by_call(bias: TensorPair | None, maps: tuple[ChannelMap, ChannelMap], 
         return ""
     other = maps[1 - side]
     wanted = other.offset + (0.0 if plain is None else other.slope * plain)
-    is_near = own.shape == wanted.shape and error_of(own, wanted) <= thresholds.SAME_DEVIATION
+    limit = max(thresholds.SAME_DEVIATION, thresholds.FOLDED_BIAS_ROUNDINGS * floor)
+    is_near = own.shape == wanted.shape and error_of(own, wanted) <= limit
     return "folded" if is_near else "other"
 
 

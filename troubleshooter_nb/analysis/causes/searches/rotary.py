@@ -38,7 +38,8 @@ from troubleshooter_nb.thresholds import (
 _PARTS = (1.0, 0.75, 0.5, 0.4, 0.25)
 _USUAL = 10000.0
 _USUAL_THETAS = (_USUAL, 500000.0, 1000000.0)
-_OFFSETS = np.arange(-64, 8192)
+# Before the first position: those that are tried where a short format counted.
+COUNTED_OFFSETS = np.arange(-64, 8192)
 _LOW_PRECISIONS = tuple(
     f"{name} {what}"
     for name in ("bfloat16", "float16")
@@ -159,8 +160,7 @@ def _turned_fits(
         return _counted_fits(case, factors, said)
     sign = 1.0 if float(np.median(rates[turning])) > 0 else -1.0
     theta, scale, width = _geometric(np.abs(rates), turning, case)
-    # Values rounded on the way, whatever they are stored in, say less of the angles.
-    width = max(width, 4 * theta * _left(case, factors))
+    width = max(width, theta * _doubt(_left(case, factors)))
     size = 1.0 if abs(magnitude - 1) < 2e-3 else float(f"{magnitude:.5g}")
     known = {**said, "direction": "forward" if sign > 0 else "backward", "magnitude": size}
     fits: list[Fit] = []
@@ -171,7 +171,7 @@ def _turned_fits(
         turn = {"theta": value, "frequency_scale": scale, "position_offset": offset}
         # Another layout or direction fits other numbers: it decides.
         tried = {"norm": "kept", **known, **turn}
-        fits += _precise_fits(case, sign * steps, offset, size, tried, {"theta": width})
+        fits += _precise_fits(case, sign * steps, offset, size, tried, width)
     if min(fit.residual for fit in fits) > UNLIKE:
         fits += _counted_fits(case, factors, said)
     return fits
@@ -186,9 +186,9 @@ def _counted_fits(case: _Case, factors: np.ndarray, said: dict[str, Any]) -> lis
     unit = factors[np.ix_(some, pairs)]
     for theta, name in itertools.product(_USUAL_THETAS, ("bfloat16", "float16")):
         steps = frequencies(theta, case.size)
-        counted = in_format(_OFFSETS[:, None] + some.astype(np.float64), name)
+        counted = in_format(COUNTED_OFFSETS[:, None] + some.astype(np.float64), name)
         turned = np.exp(-1j * counted[:, :, None] * steps[pairs])
-        offset = int(_OFFSETS[np.argmax(np.real(np.einsum("opk,pk->o", turned, unit)))])
+        offset = int(COUNTED_OFFSETS[np.argmax(np.real(np.einsum("opk,pk->o", turned, unit)))])
         positions = np.arange(len(factors), dtype=np.float64) + offset
         formula = np.exp(1j * angles(positions, steps, f"{name} positions"))
         turn = {"direction": "forward", "magnitude": 1.0, "theta": theta, "frequency_scale": 1.0}
@@ -203,20 +203,35 @@ def _precise_fits(
     offset: int,
     magnitude: float,
     said: dict[str, Any],
-    width: dict[str, float],
+    width: float,
 ) -> Iterator[Fit]:
-    """The turn in every precision of the angles; 32 and 64 bits are one setting."""
+    """The turn in every precision of the angles; 32 and 64 bits are one setting.
+
+    `width` is half that of theta.
+    """
     positions = np.arange(len(case.before), dtype=np.float64) + offset
 
     def left(precision: str) -> float:
         turned = angles(positions, steps, precision)
         return _left(case, magnitude * np.exp(1j * turned))
 
+    def fit(precision: str, residual: float) -> Fit:
+        doubt = max(width, said["theta"] * _doubt(residual))
+        return Fit({**said, "angle_precision": precision}, residual, {"theta": doubt})
+
     best = min(left("float64"), left("float32"))
-    yield Fit({**said, "angle_precision": "float32"}, best, width)
+    yield fit("float32", best)
     if best > 1e-6 and (said["theta"] != _USUAL or best < 0.5):
         for precision in _LOW_PRECISIONS:
-            yield Fit({**said, "angle_precision": precision}, left(precision), width)
+            yield fit(precision, left(precision))
+
+
+def _doubt(left: float) -> float:
+    """Relative half width of theta where so much is left over.
+
+    Values rounded on the way, whatever they are stored in, say less of the angles.
+    """
+    return 4 * left
 
 
 def _left(case: _Case, factors: np.ndarray) -> float:
@@ -265,11 +280,11 @@ def _offset(factors: np.ndarray, steps: np.ndarray) -> int:
     some = spread(len(factors), 16)
     unit = factors[some] / np.abs(factors[some])
     start = np.sum(unit * np.exp(-1j * some[:, None] * steps), axis=0)
-    agreement = np.real(np.exp(-1j * _OFFSETS[:, None] * steps) @ start)
+    agreement = np.real(np.exp(-1j * COUNTED_OFFSETS[:, None] * steps) @ start)
     best = float(agreement.max())
     near = np.flatnonzero(agreement >= best - 1e-6 * abs(best))
     # Of offsets that agree as well, the smallest.
-    return int(_OFFSETS[near[np.argmin(np.abs(_OFFSETS[near]))]])
+    return int(COUNTED_OFFSETS[near[np.argmin(np.abs(COUNTED_OFFSETS[near]))]])
 
 
 def _heads(call: Call) -> Iterator[Axes]:

@@ -14,8 +14,8 @@ from troubleshooter_nb.analysis.causes.case import Fit, Operands
 from troubleshooter_nb.analysis.causes.fits import misfit, ranked
 from troubleshooter_nb.analysis.causes.law import Search
 from troubleshooter_nb.analysis.causes.sampling import spread
-from troubleshooter_nb.analysis.causes.searches.rotary import ROTARY
-from troubleshooter_nb.metrics.float_formats import as_stored
+from troubleshooter_nb.analysis.causes.searches.rotary import COUNTED_OFFSETS, ROTARY
+from troubleshooter_nb.metrics.float_formats import as_stored, in_format
 from troubleshooter_nb.metrics.operators.rotary import angles, frequencies
 from troubleshooter_nb.thresholds import (
     FEWEST_ANGLES,
@@ -24,7 +24,9 @@ from troubleshooter_nb.thresholds import (
     LINES_OF_ANGLES,
     MOST_TABLE_OFFSETS,
     NEAR_USUAL,
+    ROTARY_COUNTED,
     TABLE_ROWS,
+    UNLIKE,
 )
 
 _Table = Callable[[np.ndarray], np.ndarray]
@@ -70,7 +72,30 @@ def fit_table(operands: Operands) -> list[Fit]:
                 steps = scale * frequencies(theta, 2 * values.shape[1])
                 places = positions + offset
                 fits += _by_formats(said, places, steps, values, function, operands.roundoff)
+    if min((fit.residual for fit in fits), default=math.inf) > UNLIKE:
+        for repeated, values in _once(table):
+            fits += _counted(repeated, positions, values, operands.roundoff)
     return ranked(fits, table.size, operands.roundoff)
+
+
+def _counted(
+    repeated: str, positions: np.ndarray, values: np.ndarray, roundoff: float
+) -> Iterator[Fit]:
+    """Positions that a short format counts: some come twice, so that no column is a line."""
+    some = spread(len(positions), ROTARY_COUNTED)
+    pairs = spread(values.shape[1], ROTARY_COUNTED)
+    few = values[np.ix_(some, pairs)]
+    for (name, (function, _)), theta in itertools.product(_FUNCTIONS.items(), _USUAL):
+        steps = frequencies(theta, 2 * values.shape[1])
+        for short in ("bfloat16", "float16"):
+            counted = in_format(positions[some] + COUNTED_OFFSETS[:, None], short)
+            error = np.square(function(counted[:, :, None] * steps[pairs]) - few).sum((1, 2))
+            offset, precision = int(COUNTED_OFFSETS[np.argmin(error)]), f"{short} positions"
+            made = function(angles(positions + offset, steps, precision))
+            said = {"function": name, "repeated": repeated, "theta": theta}
+            said |= {"frequency_scale": 1.0, "position_offset": offset}
+            residual = misfit(values, as_stored(made, roundoff), roundoff)
+            yield Fit({**said, "angle_precision": precision}, residual)
 
 
 def _by_formats(

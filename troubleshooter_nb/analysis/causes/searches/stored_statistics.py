@@ -18,6 +18,7 @@ from troubleshooter_nb.analysis.causes.law import Shared
 from troubleshooter_nb.analysis.causes.sampling import spread
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.operators.normalisation import USUAL_EPS
+from troubleshooter_nb.render.numbers import scientific
 from troubleshooter_nb.thresholds import (
     FEWEST_CHANNELS,
     FEWEST_TO_FIT,
@@ -124,8 +125,8 @@ def _eps(change: float, doubt: float) -> tuple[Any, Any]:
     ]
     if len(pairs) == 1:
         return pairs[0]
-    more = Message("evidence.larger_by", value=abs(change))
-    less = Message("evidence.smaller_by", value=abs(change))
+    more = Message("evidence.larger_by", value=scientific(abs(change)))
+    less = Message("evidence.smaller_by", value=scientific(abs(change)))
     return (less, more) if change > 0 else (more, less)
 
 

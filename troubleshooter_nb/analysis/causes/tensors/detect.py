@@ -13,6 +13,7 @@ from troubleshooter_nb.analysis.causes.tensors.distributions import (
     detect_uninitialised,
 )
 from troubleshooter_nb.analysis.causes.tensors.frequencies import detect_frequencies
+from troubleshooter_nb.analysis.causes.tensors.ids import detect_shifted_ids
 from troubleshooter_nb.analysis.causes.tensors.inputs import (
     detect_data_order,
     detect_positions,
@@ -30,6 +31,10 @@ from troubleshooter_nb.analysis.causes.tensors.limits import (
     detect_swallowed,
     detect_underflow,
 )
+from troubleshooter_nb.analysis.causes.tensors.low_rank import (
+    detect_low_rank,
+    may_differ_by_low_rank,
+)
 from troubleshooter_nb.analysis.causes.tensors.measure import Sides
 from troubleshooter_nb.analysis.causes.tensors.neighbours import (
     alike_elsewhere,
@@ -41,6 +46,7 @@ from troubleshooter_nb.analysis.causes.tensors.neighbours import (
 from troubleshooter_nb.analysis.causes.tensors.overwritten import detect_inplace
 from troubleshooter_nb.analysis.causes.tensors.padding import detect_padding_row
 from troubleshooter_nb.analysis.causes.tensors.places import (
+    KnownAxes,
     detect_corruption,
     detect_vocabulary,
     observed_place,
@@ -56,7 +62,11 @@ from troubleshooter_nb.analysis.causes.tensors.scales import (
     observed_scale,
 )
 from troubleshooter_nb.analysis.causes.tensors.screening import sample_of
-from troubleshooter_nb.analysis.causes.tensors.shifts import observed_moments, observed_shift
+from troubleshooter_nb.analysis.causes.tensors.shifts import (
+    observed_moments,
+    observed_order,
+    observed_shift,
+)
 
 Detector = Callable[[Sides], list[Suspicion]]
 
@@ -101,6 +111,7 @@ _SAMPLED: tuple[Detector, ...] = (
 _INPUTS: tuple[Detector, ...] = (
     detect_positions,
     detect_data_order,
+    detect_shifted_ids,
     detect_layout,
     detect_input_scale,
     detect_random,
@@ -109,7 +120,10 @@ _INPUTS: tuple[Detector, ...] = (
 
 
 def detect_root(
-    tensor: TensorPair, others: Sequence[TensorPair] = (), near: Sequence[TensorPair] | None = None
+    tensor: TensorPair,
+    others: Sequence[TensorPair] = (),
+    near: Sequence[TensorPair] | None = None,
+    weights: Sequence[TensorPair] = (),
 ) -> list[Suspicion]:
     """Causes of a root tensor that differs: an input, a parameter or a buffer.
 
@@ -122,6 +136,8 @@ def detect_root(
         them; `tensor` itself is passed over.
     near : sequence of TensorPair, optional
         Those of them that may hold the same values, see `Peers.near`; default all.
+    weights : sequence of TensorPair
+        Of a buffer: the parameters, where they are not among the others.
 
     Returns
     -------
@@ -140,8 +156,8 @@ def detect_root(
     if tensor.role == "input":
         return detect_wrong_layer(sides, others, near) or _first(_INPUTS, sides)
     found = detect_tied(sides, others) or detect_wrong_layer(sides, others, near)
-    found = found or detect_summed_bias(sides, others)
-    return found or detect_layout(sides) or detect_initial(sides, others)
+    found = found or detect_summed_bias(sides, others) or detect_low_rank(sides, others)
+    return found or detect_layout(sides) or detect_initial(sides, others, weights)
 
 
 def detect_values(tensor: TensorPair) -> list[Suspicion]:
@@ -164,7 +180,11 @@ def detect_values(tensor: TensorPair) -> list[Suspicion]:
     return _first(_VALUES, sides) or detect_reduction(sides)
 
 
-def observations(tensor: TensorPair, hints: Mapping[str, float] | None = None) -> dict[str, Any]:
+def observations(
+    tensor: TensorPair,
+    hints: Mapping[str, float] | None = None,
+    known: KnownAxes | None = None,
+) -> dict[str, Any]:
     """What the values of a pair show that is no cause by itself, JSON-able.
 
     Parameters
@@ -172,14 +192,16 @@ def observations(tensor: TensorPair, hints: Mapping[str, float] | None = None) -
     tensor : TensorPair
     hints : mapping of str to float, optional
         Numbers that a factor may be made of; see `factors.named_factor`.
+    known : KnownAxes, optional
+        What the axes are, and which elements count.
 
     Returns
     -------
     dict
         Those that apply of: ``scale`` (form, axis, scale, offset, factor_name, residual),
         ``relation`` (text of an order in which left's values lie on the right, residual), ``place``
-        (kind, axis, start, stop or width, and share), ``shift`` (axis, lag, residual), ``moments``
-        (equal mean, norm, smallest and largest value while the values differ: an order fault).
+        (see `observed_place`), ``shift`` (axis, lag, residual), ``order`` (residual of both sides
+        sorted), ``moments`` (of a large pair: equal mean, deviation, smallest and largest value).
     """
     sample = sample_of(tensor)
     if sample is not None and _shows_nothing(sample, hints):
@@ -190,10 +212,11 @@ def observations(tensor: TensorPair, hints: Mapping[str, float] | None = None) -
     seen = {
         "scale": observed_scale(sides, hints),
         "relation": observed_relation(sides),
-        "place": observed_place(sides),
+        "place": observed_place(sides, known or KnownAxes()),
         "shift": observed_shift(sides),
-        "moments": observed_moments(sides),
     }
+    if not seen["relation"] and not seen["shift"]:
+        seen |= {"order": observed_order(sides), "moments": observed_moments(sides)}
     found: dict[str, Any] = plain({key: value for key, value in seen.items() if value})
     return found
 
@@ -208,6 +231,7 @@ def _holds_no_cause(
         and not observed_place(sample)
         and not may_be_tied(tensor, others)
         and not alike_elsewhere(tensor, near)
+        and not may_differ_by_low_rank(tensor)
     )
 
 

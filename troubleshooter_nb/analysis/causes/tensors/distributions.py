@@ -10,7 +10,12 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Suspicion, TensorPair
-from troubleshooter_nb.analysis.causes.tensors.draws import is_untrained, normal_weights, stored_in
+from troubleshooter_nb.analysis.causes.tensors.draws import (
+    is_start,
+    is_untrained,
+    normal_weights,
+    stored_in,
+)
 from troubleshooter_nb.analysis.causes.tensors.frequencies import is_angles, is_computed
 from troubleshooter_nb.analysis.causes.tensors.large import LargeSides
 from troubleshooter_nb.analysis.causes.tensors.measure import (
@@ -44,11 +49,13 @@ from troubleshooter_nb.thresholds import (
 _CONSTANTS = ("zeros", "ones", "constant")
 
 
-def detect_initial(sides: Sides, others: Sequence[TensorPair] = ()) -> list[Suspicion]:
+def detect_initial(
+    sides: Sides, others: Sequence[TensorPair] = (), weights: Sequence[TensorPair] = ()
+) -> list[Suspicion]:
     """tensor_not_loaded, initialiser_differs or rng_differs, of parameters and buffers.
 
     A side is untouched where its values are an initialiser's draw or constant and have nothing in
-    common with the other side.
+    common with the other side. `weights` are those of the network, where `others` are buffers.
     """
     if not sides.same_shape or sides.size < FEWEST_OF_STATISTICS or sides.tensor.role == "input":
         return []
@@ -70,6 +77,8 @@ def detect_initial(sides: Sides, others: Sequence[TensorPair] = ()) -> list[Susp
     evidence: dict[str, Any] = {"left": drawn[0] or "", "right": drawn[1] or ""}
     evidence |= {"correlation": common, "chance": chance}
     if cause == "tensor_not_loaded":
+        if is_start(sides.tensor, weights or others, 0 if drawn[0] else 1):
+            return []
         evidence["side"] = "left" if drawn[0] else "right"
         evidence["drawn"] = drawn[0] or drawn[1] or ""
     if not all(constant):

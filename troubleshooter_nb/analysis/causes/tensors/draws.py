@@ -14,6 +14,7 @@ from troubleshooter_nb.metrics.floats import dtype_from_token
 from troubleshooter_nb.metrics.initialisers import initialiser_of
 from troubleshooter_nb.metrics.signatures import values_of
 from troubleshooter_nb.thresholds import (
+    CHANCE_SIGMAS,
     DRAW_TENSORS,
     DRAW_VALUES,
     DRAWN_SIGMAS,
@@ -55,6 +56,45 @@ def normal_weights(tensor: TensorPair, others: Sequence[TensorPair], side: int) 
             form = Message("evidence.std", std=rule.format(std))
             return Message("evidence.normal_together", form=form, count=len(read))
     return None
+
+
+def is_start(tensor: TensorPair, others: Sequence[TensorPair], side: int) -> bool:
+    """Whether a side holds what the other was trained from, so that nothing failed to load.
+
+    The weight of the same layer, or most weights of an untrained side, differ from the other
+    side's and have more in common with them than draws have. A side is untrained where its weights
+    are draws of known initialisers, or its biases and norms that differ are as they are made.
+    """
+    weights = [one for one in others if _is_weight(one) and _size(one) >= FEWEST_DRAWN]
+    # What one side only rounds was not trained.
+    moved = [w for w in weights if w.differs and w.bits[0] == w.bits[1] and _is_kin(w)]
+    layer = tensor.name.rpartition(".")[0]
+    own = [one for one in moved if layer and one.name.rpartition(".")[0] == layer]
+    if own or 2 * len(moved) <= len(weights):
+        return bool(own)
+    return _are_as_made(others, side) or is_untrained(others, side)
+
+
+def _are_as_made(others: Sequence[TensorPair], side: int) -> bool:
+    """Whether most biases and weights of norms of a side that differ are of one value each."""
+    which = ("left", "right")[side]
+    vectors = [
+        one.figures
+        for one in others
+        if one.role == "parameter" and one.differs and not _is_weight(one)
+    ]
+    # nan, of what was not measured, equals nothing.
+    equal = [one for one in vectors if one.get(f"{which}_min") == one.get(f"{which}_max", math.nan)]
+    return 2 * len(equal) > len(vectors)
+
+
+def _is_kin(tensor: TensorPair) -> bool:
+    cosine = abs(float(tensor.figures.get("cosine", math.nan)))
+    return cosine > CHANCE_SIGMAS / math.sqrt(_size(tensor))
+
+
+def _size(tensor: TensorPair) -> int:
+    return min(math.prod(shape) for shape in tensor.shapes if shape is not None)
 
 
 def is_untrained(others: Sequence[TensorPair], side: int) -> bool:

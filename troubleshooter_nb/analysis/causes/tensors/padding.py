@@ -6,6 +6,7 @@ import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Suspicion
 from troubleshooter_nb.analysis.causes.tensors.measure import Error, Sides
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming.roles import is_embedding
 from troubleshooter_nb.thresholds import FEWEST_TABLE_ROWS
 
@@ -32,5 +33,7 @@ def detect_padding_row(sides: Sides) -> list[Suspicion]:
     if not found or not sides.holds(rest.value, fitted=shape[1]):
         return []
     row, is_left = found[0]
-    evidence = {"row": row, "side": "left" if is_left else "right", "rows": shape[0]}
+    said = [Message("evidence.row_of_zeros"), Message("evidence.row_kept")]
+    sides_said = dict(zip(("left", "right"), said if is_left else said[::-1], strict=True))
+    evidence = {"row": row, **sides_said, "rows": shape[0]}
     return [sides.suspicion("padding_idx_row", rest.value, evidence)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,18 +28,24 @@ from troubleshooter_nb.analysis.causes.tensors.surveys import (
 )
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import computable
+from troubleshooter_nb.metrics.index_sets import by_sample, described
 from troubleshooter_nb.metrics.signatures import values_of
 from troubleshooter_nb.naming.roles import is_vocabulary
 from troubleshooter_nb.thresholds import (
     CHANCE_SIGMAS,
     CONFINED,
+    ELEMENTS_OF_INDEX,
     EQUAL_LAYERS,
     FAR_OFF,
+    FEWEST_STEPS_OF_SET,
     FULL_BLOCK,
     LARGEST_BLOCK,
+    LARGEST_PLACE,
     MOST_COPIES,
     MOST_DAMAGED_BLOCKS,
+    MOST_INDICES_TOLD,
     NO_ROUNDING,
+    SHARPER_PLACE,
 )
 
 
@@ -52,47 +58,141 @@ def differing(sides: Sides) -> np.ndarray:
     return np.asarray(~same & ~(error <= 8.0 * sides.floor * scale))
 
 
-def observed_place(sides: Sides) -> dict[str, Any]:
-    """Where the error is confined to, {} where it is spread over the tensor.
+@dataclass(frozen=True)
+class KnownAxes:
+    """What is known of the axes of a value.
 
-    The evidence says the share of differing elements, and the shortest of: the indices of one axis
-    (``axis``, ``start``, ``stop``), a border of the last two axes, or a flat block.
+    Attributes
+    ----------
+    names : tuple of str
+        Of each: "sample", "token", "head", "channel", "line", "column" or empty.
+    valid : ndarray of bool, optional
+        Which elements are of valid tokens, broadcast to the value: of the others nothing is asked.
+    """
+
+    names: tuple[str, ...] = ()
+    valid: np.ndarray | None = None
+
+    def name(self, axis: int) -> str:
+        """What an axis is called; empty where that is not known."""
+        return self.names[axis] if axis < len(self.names) else ""
+
+    @property
+    def tokens(self) -> tuple[int, int] | None:
+        """The axes of samples and of tokens; None where either is not known, or there are two."""
+        if self.names.count("sample") != 1 or self.names.count("token") != 1:
+            return None
+        return self.names.index("sample"), self.names.index("token")
+
+
+_UNKNOWN = KnownAxes()
+
+
+def observed_place(sides: Sides, known: KnownAxes = _UNKNOWN) -> dict[str, Any]:
+    """Where the error is confined to, {} where it is spread, or the place is no small one.
+
+    Returns
+    -------
+    dict
+        ``share`` of the elements that differ, ``kind``, and of "indices" as ``parts`` the axis, its
+        name and what `index_sets.described` says, for each axis that leaves out half at least; of
+        "tokens" what `index_sets.by_sample` says; of "border" its ``width``, of the last two axes.
+        ``valid`` says that padded tokens were left out.
     """
     if not sides.same_shape or sides.size < 16:
         return {}
     if isinstance(sides, LargeSides):
         survey = _survey(sides)
-        if survey is None or survey.is_spread:
+        if survey is None or survey.is_spread or known.valid is not None:
             return {}
-        return _placed(survey.along, survey.image, survey.count / sides.size)
+        tokens = survey.front if known.tokens == (0, 1) else None
+        return _placed(survey.along, survey.image, tokens, survey.count, sides.size, known)
     mask = differing(sides)
-    share = float(mask.mean())
-    if not 0.0 < share < 0.5:
+    if known.valid is not None:
+        mask &= known.valid
+    count, axes = int(mask.sum()), range(mask.ndim)
+    if not 0 < count <= LARGEST_PLACE * mask.size:
         return {}
-    axes = range(mask.ndim)
     along = [Along(size) for size in mask.shape]
     for axis, one in enumerate(along):
         one.take(np.flatnonzero(mask.any(tuple(k for k in axes if k != axis))))
     image = mask.reshape(-1, *mask.shape[-2:]).any(0) if mask.ndim > 2 else None
-    return _placed(along, image, share)
+    tokens = None
+    if (two := known.tokens) is not None:
+        tokens = mask.any(tuple(k for k in axes if k not in two))
+        tokens = tokens if two[0] < two[1] else tokens.T
+    return _placed(along, image, tokens, count, mask.size, known)
 
 
-def _placed(along: Sequence[Along], image: np.ndarray | None, share: float) -> dict[str, Any]:
-    """The shortest place that holds all, from where they lie along each axis and in an image."""
-    if not 0.0 < share < 0.5:
+def _placed(
+    along: Sequence[Along],
+    image: np.ndarray | None,
+    tokens: np.ndarray | None,
+    count: int,
+    size: int,
+    known: KnownAxes,
+) -> dict[str, Any]:
+    """The smallest place that holds all `count` elements, told as plainly as can be.
+
+    Parameters
+    ----------
+    along : sequence of Along
+        At which indices of each axis one is.
+    image, tokens : ndarray of bool, optional
+        At which places of the last two axes, and at which tokens of which samples.
+    """
+    told = {"share": count / size, **({} if known.valid is None else {"valid": True})}
+    if not 0 < count <= LARGEST_PLACE * size:
         return {}
-    best: dict[str, Any] = {}
-    least = 0.5
+    parts: list[dict[str, Any]] = []
+    covered = 1.0
     for axis, one in enumerate(along):
-        size, start, stop = one.size, one.start, one.stop
-        # Contiguous, or a single run of indices.
-        if size > 1 and (stop - start) / size < least and one.is_run:
-            least = (stop - start) / size
-            end = " first" if start == 0 else " last" if stop == size else ""
-            best = {"kind": f"indices{end}".strip(), "axis": axis, "start": start, "stop": stop}
-    if not best and image is not None and (width := border_of(image)):
-        best = {"kind": "border", "width": width}
-    return {**best, "share": share} if best else {}
+        part = _part(one, count, size)
+        if part is not None:
+            parts.append({"axis": axis, "name": known.name(axis), **part})
+            covered *= part["count"] / one.size
+    if tokens is not None and _are_sharper(tokens, covered, count, size):
+        return {"kind": "tokens", **by_sample(tokens), **told}
+    if parts:
+        return {"kind": "indices", "parts": parts, **told}
+    if image is not None and (width := border_of(image)):
+        height, wide = image.shape
+        inside = max(height - 2 * width, 0) * max(wide - 2 * width, 0)
+        if 1.0 - inside / image.size <= LARGEST_PLACE:
+            return {"kind": "border", "width": width, **told}
+    return {}
+
+
+def _are_sharper(tokens: np.ndarray, covered: float, count: int, size: int) -> bool:
+    """Whether tokens of samples are a smaller place than that which covers such a share."""
+    is_smaller = bool(tokens.mean() <= min(LARGEST_PLACE, SHARPER_PLACE * covered))
+    return is_smaller and _is_dense(int(tokens.sum()), count, size // tokens.size)
+
+
+def _part(along: Along, count: int, size: int) -> dict[str, Any] | None:
+    """The indices of an axis that hold all; None where they are most, or chance."""
+    held = np.flatnonzero(along.held)
+    if along.size < 2 or not len(held):
+        return None
+    if len(along.held) == along.size:
+        said = described(held, along.size)
+    else:  # neighbours were taken together
+        ends = np.arange(along.start, along.stop) if along.is_run else held[:0]
+        said = described(ends, along.size) if len(ends) else {}
+    if not said or said["count"] > LARGEST_PLACE * along.size:
+        return None
+    is_dense = _is_dense(said["count"], count, size // along.size)
+    return said if said["form"] != "some" or is_dense else None
+
+
+def _is_dense(places: int, count: int, each: int) -> bool:
+    """Whether so many elements at so many places are more than chance scatters over all.
+
+    `each`: elements that a place has.
+    """
+    if places <= FEWEST_STEPS_OF_SET or each == 1:
+        return places <= MOST_INDICES_TOLD or each > 1
+    return count >= min(ELEMENTS_OF_INDEX, each) * places
 
 
 def _survey(sides: LargeSides) -> Survey | None:

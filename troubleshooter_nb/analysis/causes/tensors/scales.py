@@ -14,6 +14,7 @@ from troubleshooter_nb.analysis.causes.case import Suspicion
 from troubleshooter_nb.analysis.causes.factors import named_factor
 from troubleshooter_nb.analysis.causes.tensors.large import LargeSides
 from troubleshooter_nb.analysis.causes.tensors.measure import Sides
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.thresholds import (
     BITS_SAMPLE,
     EXPLAINED,
@@ -252,7 +253,19 @@ def _described(
     else:
         whole = fit.axis is None
         evidence["form"] = "scale and offset" if whole else "scale and offset per channel"
-    return evidence
+    return evidence | {"what": _said(evidence)}
+
+
+def _said(evidence: Mapping[str, Any]) -> Message:
+    """What turns left into right, in a sentence."""
+    if evidence["recipes"]:
+        left, right = evidence["recipes"]
+        return Message("evidence.normalised_as", left=left, right=right)
+    if name := evidence["factor_name"]:
+        return Message("evidence.right_times", factor=name)
+    if evidence["axis"] is None and not evidence["offset"].any():
+        return Message("evidence.right_times", factor=f"{float(evidence['scale'][0]):.6g}")
+    return Message(f"evidence.right_{'scaled' if evidence['axis'] is None else 'scaled_each'}")
 
 
 def _recipes_of(fit: Affine, extent: tuple[float, float]) -> list[str]:

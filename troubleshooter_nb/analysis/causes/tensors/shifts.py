@@ -14,7 +14,7 @@ from troubleshooter_nb.analysis.causes.tensors.measure import Error, Sides, erro
 from troubleshooter_nb.analysis.causes.tensors.streams import streamed
 from troubleshooter_nb.metrics.signatures import values_of
 from troubleshooter_nb.ranges import read_rows
-from troubleshooter_nb.thresholds import LAG_STRETCH, LAG_TRIED, MOMENTS_FROM
+from troubleshooter_nb.thresholds import LAG_STRETCH, LAG_TRIED, MOMENTS_FROM, SAME_VALUES
 
 
 def observed_shift(sides: Sides) -> dict[str, Any]:
@@ -97,27 +97,34 @@ def _moved_error(sides: LargeSides, axis: int, lag: int) -> float:
 
 
 @np.errstate(over="ignore", invalid="ignore")
+def observed_order(sides: Sides) -> dict[str, Any]:
+    """What is left over where both sides are sorted, {} where other values stand on either."""
+    if isinstance(sides, LargeSides) or not _is_far(sides) or sides.is_constant(1):
+        return {}
+    (low, high), theirs = sides.ends(0), sides.ends(1)
+    if not np.allclose((low, high), theirs, rtol=0.0, atol=SAME_VALUES * max(map(abs, theirs))):
+        return {}
+    left, right = (np.sort(one.reshape(-1).astype(np.float64)) for one in (sides.left, sides.right))
+    residual = error_of(left, right)
+    limit = min(max(SAME_VALUES, 4.0 * sides.floor), sides.before / 100.0)
+    return {"residual": residual} if residual <= limit else {}
+
+
 def observed_moments(sides: Sides) -> dict[str, Any]:
-    """Statistics that agree while the values do not, {} where they differ."""
-    if sides.before < MOMENTS_FROM or not math.isfinite(sides.before):
+    """Statistics that agree while the values of a large pair do not, {} where they differ."""
+    if not isinstance(sides, LargeSides) or not _is_far(sides):
         return {}
-    if isinstance(sides, LargeSides):
-        both = [_moments_of(sides, side) for side in (0, 1)]
-    else:
-        both = [
-            {
-                "mean": float(one.mean()),
-                "deviation": float(one.std()),
-                "smallest": float(one.min()),
-                "largest": float(one.max()),
-            }
-            for one in (side.astype(np.float64) for side in (sides.left, sides.right))
-        ]
-    ours, theirs = both
+    ours, theirs = (_moments_of(sides, side) for side in (0, 1))
+    scale = theirs["deviation"]
+    if not all(map(math.isfinite, (*ours.values(), *theirs.values()))) or not scale > 0:
+        return {}
     apart = max(abs(ours[key] - other) for key, other in theirs.items())
-    if apart / (theirs["deviation"] or 1.0) > max(1e-4, 4.0 * sides.floor):
-        return {}
-    return theirs
+    return theirs if apart <= max(SAME_VALUES, 4.0 * sides.floor) * scale else {}
+
+
+def _is_far(sides: Sides) -> bool:
+    """Whether equal statistics are news."""
+    return math.isfinite(sides.before) and sides.before >= MOMENTS_FROM
 
 
 def _moments_of(sides: LargeSides, side: int) -> dict[str, float]:

@@ -14,8 +14,11 @@ from troubleshooter_nb.analysis.causes.tensors.streams import streamed
 from troubleshooter_nb.metrics.signatures import values_of
 from troubleshooter_nb.thresholds import (
     LARGEST_HELD,
+    LARGEST_MASK,
+    LARGEST_PLACE,
     LONGEST_PROFILE,
     MOST_DAMAGED_BLOCKS,
+    NEARLY_A_RUN,
     SAME_VALUES,
 )
 
@@ -60,10 +63,15 @@ class Along:
         self.held[indices if self._step == 1 else indices // self._step] = True
 
     @property
+    def is_most(self) -> bool:
+        """Whether they are too many to be a place."""
+        return bool(np.count_nonzero(self.held) > LARGEST_PLACE * len(self.held))
+
+    @property
     def is_run(self) -> bool:
         """Whether nearly all of that range differ somewhere."""
         places = np.flatnonzero(self.held)
-        return len(places) > 0 and len(places) >= 0.9 * (places[-1] + 1 - places[0])
+        return len(places) > 0 and len(places) >= NEARLY_A_RUN * (places[-1] + 1 - places[0])
 
 
 @dataclass
@@ -78,8 +86,8 @@ class Survey:
         Elements that differ by more.
     along : list of Along
         Per axis, at which indices one does.
-    image : ndarray of bool, optional
-        At which places of the last two axes one does.
+    image, front : ndarray of bool, optional
+        At which places of the last two axes, and of the first two, one does.
     runs : list of Run
         One more than memory is damaged in where there are more.
     rest : Error
@@ -92,6 +100,7 @@ class Survey:
 
     along: list[Along]
     image: np.ndarray | None = None
+    front: np.ndarray | None = None
     unequal: int = 0
     place: int = -1
     count: int = 0
@@ -144,6 +153,8 @@ class Survey:
             stride *= axis.size
         if self.image is not None:
             self.image[indices[1], indices[0]] = True
+        if self.front is not None:
+            self.front[indices[-1], indices[-2]] = True
 
     def _run_on(self, pieces: np.ndarray) -> None:
         """Add pieces, one for every element that differs, to the runs that there are."""
@@ -167,7 +178,12 @@ class Survey:
             return False
         if self.image is not None and not _is_hit(self.image):
             return False
-        return all(2 * (one.stop - one.start) >= one.size for one in self.along)
+        if (
+            self.front is not None
+            and np.count_nonzero(self.front) <= LARGEST_PLACE * self.front.size
+        ):
+            return False
+        return all(one.is_most for one in self.along)
 
 
 def surveyed(tensor: TensorPair, limit: float) -> Survey:
@@ -175,7 +191,9 @@ def surveyed(tensor: TensorPair, limit: float) -> Survey:
     shape = tensor.shapes[1] or ()
     is_image = len(shape) > 2 and math.prod(shape[-2:]) <= LARGEST_HELD
     image = np.zeros(shape[-2:], bool) if is_image else None
-    survey = Survey([Along(size) for size in shape], image)
+    is_front = len(shape) > 2 and math.prod(shape[:2]) <= LARGEST_MASK
+    front = np.zeros(shape[:2], bool) if is_front else None
+    survey = Survey([Along(size) for size in shape], image, front)
     sources = [source for source in tensor.sources if source is not None]
     piece = piece_of(tensor)
     for start, raw in streamed(sources, tensor.budget, width=piece):

@@ -1,0 +1,132 @@
+"""What becomes of verdicts once it is known where differences come from.
+
+A verdict judges one pair by itself. Where nothing created what fails, it is rounding that grew;
+where whatever uses a value agrees all the same, the two sides wrote one thing in two ways.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from troubleshooter_nb import catalogue, thresholds
+from troubleshooter_nb.analysis.flow import Flow
+from troubleshooter_nb.analysis.origin import Origins
+from troubleshooter_nb.comparison import Finding
+from troubleshooter_nb.dump import object_array
+from troubleshooter_nb.metrics.verdict import TRUTH_TABLE, VerdictName
+from troubleshooter_nb.render.words import DIFFERING, reason_of
+
+# Verdicts of values that are further apart than any rounding is.
+_NO_ROUNDING = ("unrelated", "nan", "shape")
+
+
+def judged_again(
+    flow: Flow, origins: Origins, findings: Sequence[Finding]
+) -> dict[str, np.ndarray]:
+    """Columns of a comparison that follow from where its differences come from.
+
+    Parameters
+    ----------
+    flow : Flow
+    origins : Origins
+        As the questions left it.
+    findings : sequence of Finding
+
+    Returns
+    -------
+    dict of str to ndarray
+        ``verdict``, ``passed``, ``reason_id``, ``reason``, ``detail``, and ``origin`` (as
+        `Origins.told` has it, without rows that now pass); ``verdict`` is "no_effect" where
+        whatever uses a value agrees, "grown_rounding" where only rounding was carried on.
+    """
+    names = ("verdict", "passed", "reason_id", "reason", "detail")
+    columns = {name: flow.result[name].copy() for name in names}
+    columns["origin"] = object_array(list(origins.told()))
+    told: dict[int, VerdictName] = {}
+    told |= dict.fromkeys(_without_effect(flow, origins, findings), "no_effect")
+    told |= dict.fromkeys(_grown(flow, origins, findings), "grown_rounding")
+    for row, verdict in told.items():
+        left, right = (flow.result[f"{side}_shape"][row] for side in ("left", "right"))
+        reason = "no_effect_shape" if verdict == "no_effect" and left != right else verdict
+        columns["verdict"][row], columns["passed"][row] = verdict, TRUTH_TABLE[verdict][0]
+        columns["reason_id"][row], columns["detail"][row] = reason, ""
+        columns["origin"][row] = ""
+        values = {**flow.result.row(row), "reason_id": reason, "detail": ""}
+        columns["reason"][row] = reason_of(values)
+    return columns
+
+
+def _failing(flow: Flow) -> list[int]:
+    return [int(row) for row in np.flatnonzero(np.isin(flow.result["verdict"], DIFFERING))]
+
+
+def _grown(flow: Flow, origins: Origins, findings: Sequence[Finding]) -> list[int]:
+    """Rows that fail by rounding alone, or carry it: before the first that created something.
+
+    A tolerance knows the format of one pair, what rounding explains also where both sides come
+    from.
+    """
+    fails = [
+        row
+        for row in _failing(flow)
+        if row not in origins.harmless
+        and (origins.state[row] == "carried" or not (origins.state[row] or origins.differs(row)))
+    ]
+    if not fails or origins.unordered() or not all(map(_is_harmless, findings)):
+        return []
+    created = origins.created()
+    if not created and origins.suspects():
+        return []  # rounding does not grow by so much in one call, as far as this one is known
+    first = origins.time(created[0]) if created else np.inf
+    verdicts = flow.result["verdict"]
+    small = [
+        row
+        for row in fails
+        if origins.time(row) < first
+        and verdicts[row] not in _NO_ROUNDING
+        and origins.error[row] <= thresholds.GROWN_ROUNDING
+    ]
+    # One that is too large to be rounding has it from somewhere: then nothing is excused.
+    return small if created or len(small) == len(fails) else []
+
+
+def _is_harmless(finding: Finding) -> bool:
+    """Whether a finding leaves open that nothing is wrong."""
+    return finding.confidence < thresholds.POSSIBLE or catalogue.of(finding.cause).changes_nothing
+
+
+def _without_effect(flow: Flow, origins: Origins, findings: Sequence[Finding]) -> list[int]:
+    """Rows whose difference is gone in all that is known to use them.
+
+    A parameter only where it is known what was done to it: that what was computed this time does
+    not show a difference proves nothing of other inputs.
+    """
+    orders = flow.result["order"]
+    written_otherwise = {
+        number
+        for finding in findings
+        if finding.confidence >= thresholds.LIKELY and catalogue.of(finding.cause).changes_nothing
+        for number in finding.evidence["pairs"]
+    }
+    fails = [r for r in _failing(flow) if r in origins.harmless and origins.state[r] != "created"]
+    known = {r for r in fails if r not in flow.node_of and orders[r] in written_otherwise}
+    modules = {(flow.place(row), flow.module_of(row)[0]) for row in known}
+    for row in fails:
+        node = flow.node_of.get(row)
+        if node is None:
+            continue
+        # What is computed from a parameter, and its gradient, are laid out as it is.
+        if (flow.place(row), flow.module_of(row)[0]) in modules or (
+            row not in node.gradients and _users_agree(flow, origins, row)
+        ):
+            known.add(row)
+    return sorted(known)
+
+
+def _users_agree(flow: Flow, origins: Origins, row: int) -> bool:
+    """Whether calls are known that use a value, and all their results agree, or have no effect."""
+    node = flow.node_of[row]
+    uses: Collection[int] = node.outputs if row in node.inputs else flow.consumers.get(row, ())
+    return bool(uses) and all(r in origins.harmless or not origins.differs(r) for r in uses)
