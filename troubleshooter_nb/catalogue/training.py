@@ -99,7 +99,8 @@ CAUSES: dict[str, Cause] = {
         proof=_TIMES,
         repair=("Unscale the gradients before they are clipped, recorded or given to the "
             "optimizer.", "在裁剪、记录或交给优化器之前先去除缩放（unscale）。")),
-    "gradient_clipping": Cause(("Gradients are clipped on one side only", "仅一侧进行了梯度裁剪"),
+    "gradient_clipping": Cause(
+        ("Gradients are clipped in different ways", "梯度裁剪的方式不同"),
         proof=("{tensors} of {of} gradients differ by the factor {factor:.7g}, and the norm on the "
             "{clipped} side is {norm:.7g}, the limit {limit:g}: {name}.",
             "{of} 个梯度中有 {tensors} 个相差 {factor:.7g} 倍，{clipped} 侧的范数为 {norm:.7g}，"

@@ -12,8 +12,8 @@ def evidence_word(word: str) -> str:
 
 
 def fact_name(name: str) -> str:
-    """The message of what a fact of the evidence is called; of others the name in plain words."""
-    return _known(f"facts.{name}", name.replace("_", " "))
+    """The message of what a fact of the evidence is called; other names as they are."""
+    return _known(f"facts.{name}", name)
 
 
 def _known(id: str, text: str) -> str:

@@ -480,9 +480,15 @@ def _says_anything(value: Any) -> bool:
 
 def _listed(facts: Mapping[str, Any], language: str, between: str = "; ") -> str:
     return ("\uff1b" if language == "zh" else between).join(
-        f"{told(fact_name(name), language)} {_shown_fact(name, value, language)}"
+        f"{_fact_told(name, language)} {_shown_fact(name, value, language)}"
         for name, value in facts.items()
     )
+
+
+def _fact_told(name: str, language: str) -> str:
+    """What a fact is called; in English at least in plain words."""
+    called = told(fact_name(name), language)
+    return called.replace("_", " ") if language == "en" else called
 
 
 def shown_value(value: Any, language: str = "en", *, is_name: bool = False) -> str:
