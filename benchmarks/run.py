@@ -17,7 +17,9 @@ from pathlib import Path
 from measuring.bars import RESULTS, gathered, missed, table
 
 FOLDER = Path(__file__).parent
-SCRIPTS = sorted(file.stem for file in FOLDER.glob("*.py") if file != Path(__file__))
+# What measures nothing: it prints for people to read.
+TO_BE_READ = ("run", "sentences")
+SCRIPTS = sorted(file.stem for file in FOLDER.glob("*.py") if file.stem not in TO_BE_READ)
 # They judge answers, or milliseconds in a browser, and have tables of their own.
 TABLES_OF_THEIR_OWN = ("faults", "fluidity")
 # What a script is given here whose own default takes longer than others together.

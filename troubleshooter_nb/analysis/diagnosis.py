@@ -727,7 +727,9 @@ class _Inquiry:
             row, none = backward[0], dict[Any, Any]()
             found = self._put(row, gradient_ratios, self.operators, places, otherwise=none)
             scaled = detect_together(found, context)
-            self._add(row, scaled)
+            # What all gradients show began where the first of them did.
+            begun = {int(self.flow.result["order"][one]) for one in created}
+            self._add(row, [s if s.pair in begun else replace(s, pair=-1) for s in scaled])
             if not scaled:
                 place, nothing = self.flow.place(row), list[Beside]()
                 beside = self._put(row, parameters_beside, self.operators, place, otherwise=nothing)

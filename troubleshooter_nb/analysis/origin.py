@@ -101,7 +101,7 @@ class Origins:
         """Rows in the order in which their values mattered first."""
         if not len(rows):
             return []
-        found: list[int] = rows[np.argsort(self.flow.times[rows])].tolist()
+        found: list[int] = rows[np.argsort(self.flow.times[rows], kind="stable")].tolist()
         return found
 
     def clear(self, node: Node) -> None:

@@ -25,9 +25,10 @@ CAUSES: dict[str, Cause] = {
             "若一侧只是复制，请补上残差相加；否则两侧都取归一化之前（或都取之后）"
             "的张量作残差（apply_residual_connection_post_layernorm）。")),
     "kv_cache_path": Cause(("Decoding from the cache goes wrong", "KV 缓存解码路径有误"),
-        proof=("{left}, {right}: the error jumps from {residual} to {before} with the first token "
-            "that reads the cache.",
-            "{left}，{right}：从首个读取缓存的 token 起误差由 {residual} 跃升到 {before}。"),
+        proof=("The last token: left {left}, right {right}. The error jumps from {residual} to "
+            "{before} with the first token that reads the cache.",
+            "最后一个 token：左侧 {left}，右侧 {right}。从首个读取缓存的 token 起误差由 {residual} "
+            "跃升到 {before}。"),
         repair=("Check the position, the length and the dtype with which keys and values are "
             "cached.", "检查写入缓存时的位置、长度与数据类型。")),
     "constant_baked": Cause(

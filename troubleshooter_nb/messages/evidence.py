@@ -73,7 +73,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "format_at": ("{format} {place}", "{format}（{place}）"),
     "in_format": ("{number} in {format}", "{format} 的 {number}"),
     "before_division": ("{format}, before the division", "{format}，除法之前"),
-    "not_seen": ("does not see {count} from token {token} on", "看不到从 token {token} 起的 {count} 个"),
+    "not_seen": ("does not see {count} {count:key|keys} from token {token} on", "看不到从 token {token} 起的 {count} 个"),
     "places": ("{count} places, {checksum}", "{count} 处（{checksum}）"),
     "of_first_step": ("{name} of the first step", "第一步的 {name}"),
     "attentions_backward": ("{count} attentions, backward", "{count} 个注意力的反向"),

@@ -117,6 +117,8 @@ def origin_sentence(row: Mapping[str, Any], language: str) -> str:
     # NaN and shapes are counted, not measured: the reason of the row says how many.
     measured = math.isfinite(error) and row["verdict"] not in ("nan", "shape")
     variant = "_unmeasured" if not measured else "_equal" if source == 0 else ""
+    if not measured and source == 0 and _has(f"origin_{basis}_new"):
+        variant = "_new"
     key = f"origin_{basis}{variant}"
     return _told(key if _has(key) else f"origin_{basis}", language, **shown)
 
@@ -244,8 +246,9 @@ def procedure_sentences(values: Mapping[str, Any], facts: Mapping[str, Any]) -> 
     facts : mapping
         As `explanation_sentences` takes them.
     """
-    language, observed = facts["language"], facts["observed"]
-    if observed.get("pair") != int(values["order"]):
+    language, observed, number = facts["language"], facts["observed"], int(values["order"])
+    is_told = any(one.lead for one in cause_sentences(facts["findings"], language, number))
+    if observed.get("pair") != number or is_told:
         return []
     said = [
         Said("cause", "", _told("tried", language, layer=one["as"], **_missed(one, language)))
