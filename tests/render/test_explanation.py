@@ -185,7 +185,7 @@ def test_an_explanation_of_equal_runs_says_that_nothing_begins():
 
 def test_no_cause_is_said_where_none_is_known(cmp):
     text = visible(replace(cmp, findings=())._repr_html_())
-    assert "No known cause explains the values." in text
+    assert "No known cause explains its values." in text
     assert "What to do" not in text
 
 

@@ -128,7 +128,7 @@ def test_a_cause_below_its_threshold_is_called_possible_or_not_named():
     assert sure[0].startswith("Likely cause (90% sure): The normalisation uses another eps. Fitted")
     assert sure[1].startswith("What to do: Set the same value")
     assert maybe[0].startswith("Possible cause (20% sure): ")
-    assert hardly == ["No known cause explains the values."]
+    assert hardly == ["No known cause explains its values."]
 
 
 def test_a_cause_that_acts_elsewhere_says_where_and_others_are_named():
@@ -142,5 +142,5 @@ def test_a_cause_that_acts_elsewhere_says_where_and_others_are_named():
     assert said[2] == "Also possible: One side's kernel is not exact (40%, #9)."
     # What acts behind the first difference does not explain it.
     said = [one.whole for one in cause_sentences(found[:1], "en", 3)]
-    assert said[0] == "No known cause explains the values."
+    assert said[0] == "No known cause explains its values."
     assert "#7" in said[1]

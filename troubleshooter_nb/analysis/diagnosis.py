@@ -68,7 +68,7 @@ from troubleshooter_nb.analysis.known_layers import KnownLayers
 from troubleshooter_nb.analysis.layer_kinds import class_name, kinds_differ, layer_kind
 from troubleshooter_nb.analysis.origin import find_origins
 from troubleshooter_nb.analysis.padding import padded_rows
-from troubleshooter_nb.analysis.preflight import preflight
+from troubleshooter_nb.analysis.preflight import layer_settings, preflight
 from troubleshooter_nb.analysis.self_noise import detect_self_noise
 from troubleshooter_nb.catalogue.entry import Circumstance
 from troubleshooter_nb.collector import uncollected
@@ -818,7 +818,9 @@ class _Inquiry:
         unordered = result["order"].values[origins.unordered()].tolist()
         findings = findings_of(self.suspicions, first)
         if not self.interrupted:
-            columns |= judged_again(self.flow, origins, findings)
+            check = layer_settings(self.comparison, self.flow)
+            is_set_alike = check is None or check.status == "ok"
+            columns |= judged_again(self.flow, origins, findings, is_set_alike=is_set_alike)
         table = result.assign(
             {
                 name: finished(("pair",), values, result[name].attrs)

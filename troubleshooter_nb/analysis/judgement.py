@@ -23,7 +23,7 @@ _NO_ROUNDING = ("unrelated", "nan", "shape")
 
 
 def judged_again(
-    flow: Flow, origins: Origins, findings: Sequence[Finding]
+    flow: Flow, origins: Origins, findings: Sequence[Finding], *, is_set_alike: bool = True
 ) -> dict[str, np.ndarray]:
     """Columns of a comparison that follow from where its differences come from.
 
@@ -33,6 +33,8 @@ def judged_again(
     origins : Origins
         As the questions left it.
     findings : sequence of Finding
+    is_set_alike : bool
+        Whether no recorded setting of a layer differs: else what grew may be more than rounding.
 
     Returns
     -------
@@ -46,7 +48,8 @@ def judged_again(
     columns["origin"] = object_array(list(origins.told()))
     told: dict[int, VerdictName] = {}
     told |= dict.fromkeys(_without_effect(flow, origins, findings), "no_effect")
-    told |= dict.fromkeys(_grown(flow, origins, findings), "grown_rounding")
+    if is_set_alike:
+        told |= dict.fromkeys(_grown(flow, origins, findings), "grown_rounding")
     for row, verdict in told.items():
         left, right = (flow.result[f"{side}_shape"][row] for side in ("left", "right"))
         reason = "no_effect_shape" if verdict == "no_effect" and left != right else verdict
@@ -79,12 +82,13 @@ def _grown(flow: Flow, origins: Origins, findings: Sequence[Finding]) -> list[in
     created = origins.created()
     if not created and origins.suspects():
         return []  # rounding does not grow by so much in one call, as far as this one is known
-    first = origins.time(created[0]) if created else np.inf
+    # What a call around others is given stands before them, and is entered behind them.
+    first = min((*map(origins.time, created), *created), default=flow.count)
     verdicts = flow.result["verdict"]
     small = [
         row
         for row in fails
-        if origins.time(row) < first
+        if max(row, origins.time(row)) < first
         and verdicts[row] not in _NO_ROUNDING
         and origins.error[row] <= thresholds.GROWN_ROUNDING
     ]

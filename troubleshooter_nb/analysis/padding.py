@@ -25,7 +25,14 @@ from troubleshooter_nb.errors import ReadError
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import is_integer_name
 from troubleshooter_nb.metrics.verdict import TRUTH_TABLE
-from troubleshooter_nb.naming.roles import is_attention, is_length, is_mask, is_padding_mask
+from troubleshooter_nb.naming.roles import (
+    is_attention,
+    is_length,
+    is_mask,
+    is_padding_mask,
+    is_position,
+    is_token_type,
+)
 from troubleshooter_nb.render.numbers import scientific
 from troubleshooter_nb.render.words import DIFFERING
 from troubleshooter_nb.table import finished
@@ -130,7 +137,11 @@ def padded_rows(flow: Flow, origins: Origins, operators: Operators) -> PaddedRow
         By all tokens.
     operators : Operators
     """
-    of_place = _masks(flow, operators)
+    of_place = {
+        place: some
+        for place, known in _masks(flow, operators).items()
+        if (some := tuple(one for one in known if _is_of_one_sequence(flow, place, one)))
+    }
     rows = [row for row in _rows_apart(flow, origins) if flow.place(row) in of_place]
     errors: dict[int, float] = {}
     excused: dict[int, Padding] = {}
@@ -150,6 +161,21 @@ def padded_rows(flow: Flow, origins: Origins, operators: Operators) -> PaddedRow
         if padding is not None and error <= origins.noise[row]:
             errors[row], excused[row] = error, padding
     return PaddedRows(of_place, errors, excused)
+
+
+def _is_of_one_sequence(flow: Flow, place: StepRank, padding: Padding) -> bool:
+    """Whether a run reads ids of one sequence of this size: of several a mask may be of any."""
+    read = {
+        min(flow.same_input.get(row, (row,)))
+        for row in flow.external
+        if flow.place(row) == place
+        and flow.shape(row) == padding.padded.shape
+        and is_integer_name(str(flow.result["right_dtype"][row]))
+        and not is_mask(name := _name(flow, row))
+        and not is_position(name)
+        and not is_token_type(name)
+    }
+    return len(read) < 2
 
 
 def _question(operators: Operators) -> AbstractContextManager[None]:
@@ -178,6 +204,9 @@ def _valid_error(tensor: TensorPair, known: Sequence[Padding]) -> tuple[float, P
     if sides is None or not sides.same_shape:
         return math.inf, None
     shape = sides.shapes[0]
+    if sides.few.integers is False and len(shape) == 2:
+        # Scores of samples may be as many as there are tokens.
+        known = [one for one in known if one.padded.shape != shape]
     ways = [(one, ~axes.spread(one.padded)) for one in known for axes in one.axes(shape)]
     errors = [(_error_at(sides, valid, shape), padding) for padding, valid in ways]
     return min(errors, key=lambda one: one[0], default=(math.inf, None))

@@ -48,7 +48,7 @@ def preflight(comparison: Comparison, flow: Flow) -> tuple[Check, ...]:
         _equality("buffers", flow, buffers),
         _written_otherwise(flow, otherwise),
         _dtypes(flow),
-        _settings(comparison, flow),
+        layer_settings(comparison, flow),
         _cards(comparison),
         _coverage(flow),
     ]
@@ -151,7 +151,7 @@ def _dtypes(flow: Flow) -> Check | None:
     return Check("dtypes", "note", values)
 
 
-def _settings(comparison: Comparison, flow: Flow) -> Check | None:
+def layer_settings(comparison: Comparison, flow: Flow) -> Check | None:
     """Settings of layers that both sides recorded, and numbers that calls were given."""
     sides = comparison.pairing.left.settings, comparison.pairing.right.settings
     paths = _paired_paths(comparison, flow)

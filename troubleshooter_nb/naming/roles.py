@@ -59,6 +59,7 @@ _IDS = _pattern(r"{ids(_?[0-9]+)?$")
 _MASK = _pattern(r"<masks?>")
 _OTHER_MASK = _pattern(r"<(loss|labels?|mlm|masked|special|causal|pixel|image|target|drop\w*)>")
 _PADDING_MASK = _pattern(r"<pad(ding)?(_?masks?)?>")
+_TOKEN_TYPE = _pattern(r"<token_?types?|<segments?>")
 _LENGTH = _pattern(r"{(len(gth)?s?|seq_?len(gth)?s?|\w+_len(gth)?s?)$")
 # What an adapter calls its own tensors, and the weight that it adds to.
 _OF_ADAPTER = _pattern(
@@ -153,6 +154,11 @@ def is_given(name: str, *, is_exact: bool) -> bool:
     """
     pattern = _GIVEN if is_exact else _IDS
     return bool(pattern.search(name)) and not _COMPUTED.search(name)
+
+
+def is_token_type(name: str) -> bool:
+    """What says of which text a token is: ``token_type_ids``, ``segment_embeddings``."""
+    return bool(_TOKEN_TYPE.search(name))
 
 
 def is_mask(name: str) -> bool:

@@ -198,7 +198,7 @@ def cause_sentences(
         named = _named(sure, language)
         return [
             Said("cause", "", _told("no_cause", language)),
-            Said("cause", "", _told("causes_besides", language, causes=named)),
+            Said("cause", "", _told("causes_elsewhere", language, causes=named)),
         ]
     best = (here or earlier or sure)[0]
     others = [finding for finding in sure if finding is not best]
