@@ -393,6 +393,7 @@ def _judge_inputs(draft: _Draft, node: Node, before: _Before) -> None:
             _carry(draft, row, flow.copied[row])
         elif row in flow.producer:
             # One side may have done something in between: then the value is that of no output.
+            _allow_steps_between(draft, node, row)
             _judge(draft, row, draft.error[flow.producer[row]], "between")
         elif row in flow.external and node.direction == "forward":
             draft.basis[row] = "root" if flow.argument_of(node, row) else "input"
@@ -404,6 +405,7 @@ def _judge_inputs(draft: _Draft, node: Node, before: _Before) -> None:
             draft.basis[row], draft.state[row] = draft.basis[outer], draft.state[outer]
             draft.source_error[row] = draft.source_error[outer]
         else:
+            _allow_steps_between(draft, node, row)
             error = _error_around(draft, node, before)
             if math.isnan(error):
                 _judge_by_order(draft, node, row, before)
@@ -411,6 +413,27 @@ def _judge_inputs(draft: _Draft, node: Node, before: _Before) -> None:
                 _judge(draft, row, error, "between")
             if draft.state[row] == "created" and _same_before(draft, row):
                 draft.state[row] = "carried"
+
+
+def _allow_steps(draft: _Draft, rows: Iterable[int], moved: float) -> None:
+    """Let gradients differ by what a step leaves whose input is so far apart on the two sides.
+
+    What lies at a step on one side and behind it on the other is let through on one alone.
+    """
+    if moved > 0:
+        left = thresholds.OVER_A_STEP * math.sqrt(min(moved, 1.0))
+        for row in rows:
+            draft.typical[row] = max(draft.typical[row], left)
+
+
+def _allow_steps_between(draft: _Draft, node: Node, row: int) -> None:
+    """The same of a gradient that a call was given: a function between the calls may have steps.
+
+    In float32 that may not hide what is small.
+    """
+    if node.direction == "backward" and node.forward is not None:
+        moved = _largest(draft, node.forward.outputs)
+        _allow_steps(draft, [row], moved if moved > thresholds.SHORT_ROUNDOFF else 0.0)
 
 
 def _given_around(draft: _Draft, node: Node, row: int) -> int | None:
@@ -466,10 +489,7 @@ def _judge_results(draft: _Draft, node: Node, before: _Before) -> None:
     sources = _sources(draft, node)
     error = _largest(draft, sources)
     if node.direction == "backward" and has_steps(node.word) and node.forward is not None:
-        moved = _largest(draft, node.forward.inputs)
-        left = 0.0 if math.isnan(moved) else thresholds.OVER_A_STEP * math.sqrt(min(moved, 1.0))
-        for row in node.outputs:
-            draft.typical[row] = max(draft.typical[row], left)
+        _allow_steps(draft, node.outputs, _largest(draft, node.forward.inputs))
     for row in [*node.outputs, *node.gradients]:
         if row in made_inside:
             # As with inputs, one side may have gone on with the value.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.flow import Flow
+from troubleshooter_nb.metrics.float_formats import FORMATS
 from troubleshooter_nb.metrics.floats import (
     are_exact,
     arithmetic_of,
@@ -143,7 +145,19 @@ def noise_of(flow: Flow, model: NoiseModel) -> tuple[np.ndarray, np.ndarray]:
         names = flow.result["right"].tolist()
         floors = np.array([model.self_noise.get(str(name), 0.0) for name in names], np.float64)
         bound, typical = np.maximum(bound, 4.0 * floors), np.maximum(typical, floors)
-    return bound, typical
+    steps = _subnormal_steps(flow)
+    return bound + 4.0 * steps, typical + steps
+
+
+def _subnormal_steps(flow: Flow) -> np.ndarray:
+    """Relative error that the smallest step of float16 leaves of small values, shape (n,)."""
+    found = np.zeros(flow.count)
+    dtypes = np.array([*flow.result.rows("left_dtype", "right_dtype")], object).reshape(-1, 2)
+    for row in np.flatnonzero((dtypes == "float16").any(1)).tolist():
+        norm, size = float(flow.result["right_l2"][row]), math.prod(flow.shape(row))
+        if norm > 0 and size:
+            found[row] = FORMATS["float16"].smallest / math.sqrt(12.0) * math.sqrt(size) / norm
+    return found
 
 
 def rows_turning_coarse(flow: Flow) -> set[int]:

@@ -71,7 +71,8 @@ def detect_initial(
     constant = [one in _CONSTANTS for one in drawn]
     if not any(constant) and common > chance:
         return []
-    if constant == [True, True] and drawn[0] == drawn[1]:
+    # Ones times a factor are no initialiser's.
+    if constant == [True, True] and (drawn[0] == drawn[1] or "constant" in drawn):
         return []
     cause = _cause(drawn, constant)
     evidence: dict[str, Any] = {"left": drawn[0] or "", "right": drawn[1] or ""}
