@@ -171,8 +171,20 @@ ONCE_WRONG = [
 ]
 
 
+# Planted since: with them among the faults, and the last control, a seed draws others.
+LATER = frozenset(
+    "adapter_merged attention_dropout clipped_norm clipped_values decay_in_gradients ids_wrapped "
+    "loss_weights optimizer_state_lost own_window torch_window window_lost".split()
+)
+
+
 @pytest.mark.parametrize(("name", "number", "seed", "cause"), ONCE_WRONG)
-def test_what_was_answered_wrongly_once_is_told(faulty, tmp_path, name, number, seed, cause):
+def test_what_was_answered_wrongly_once_is_told(
+    faulty, tmp_path, monkeypatch, name, number, seed, cause
+):
+    plan = faulty["plan"]
+    monkeypatch.setattr(plan, "FAULTS", [f for f in plan.FAULTS if f.name not in LATER])
+    monkeypatch.setattr(plan, "CONTROLS", plan.CONTROLS[:6])
     run = faulty["plan"].draw_way(faulty["ways"].WAYS[name], number, seed, tmp_path)
     assert run.fault.cause == cause
     outcome = faulty["judging"].judged_files(run)
