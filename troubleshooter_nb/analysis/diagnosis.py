@@ -68,7 +68,7 @@ from troubleshooter_nb.analysis.known_layers import KnownLayers
 from troubleshooter_nb.analysis.layer_kinds import class_name, kinds_differ, layer_kind
 from troubleshooter_nb.analysis.origin import find_origins
 from troubleshooter_nb.analysis.padding import padded_rows
-from troubleshooter_nb.analysis.preflight import layer_settings, preflight
+from troubleshooter_nb.analysis.preflight import layers_set_otherwise, preflight
 from troubleshooter_nb.analysis.self_noise import detect_self_noise
 from troubleshooter_nb.catalogue.entry import Circumstance
 from troubleshooter_nb.collector import uncollected
@@ -507,7 +507,7 @@ class _Inquiry:
             self.origins.blame(node)
             self._add(node.outputs[0], absent)
         elif found.outcome == "same":
-            self.origins.clear(node)
+            self.origins.clear(node, is_close=found.is_close)
         elif suspicion is not None and self._is_credible(node, suspicion):
             suspicion = self._unless_folded(node, suspicion)
             given = [row for row in node.inputs if self._is_setting(row)]
@@ -613,7 +613,8 @@ class _Inquiry:
             found = self._put(row, between_suspicions, self.operators, row, otherwise=Explained())
             if found.outcome == "same" and np.isfinite(origins.error[row]):
                 origins.state[row] = "carried"
-                origins.acquitted.add(row)
+                if found.is_close:
+                    origins.acquitted.add(row)
             self._note_made(row, found)
             self._add(row, found.suspicions)
 
@@ -818,9 +819,8 @@ class _Inquiry:
         unordered = result["order"].values[origins.unordered()].tolist()
         findings = findings_of(self.suspicions, first)
         if not self.interrupted:
-            check = layer_settings(self.comparison, self.flow)
-            is_set_alike = check is None or check.status == "ok"
-            columns |= judged_again(self.flow, origins, findings, is_set_alike=is_set_alike)
+            otherwise = layers_set_otherwise(self.comparison, self.flow)
+            columns |= judged_again(self.flow, origins, findings, otherwise)
         table = result.assign(
             {
                 name: finished(("pair",), values, result[name].attrs)

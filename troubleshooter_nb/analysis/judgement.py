@@ -23,7 +23,7 @@ _NO_ROUNDING = ("unrelated", "nan", "shape")
 
 
 def judged_again(
-    flow: Flow, origins: Origins, findings: Sequence[Finding], *, is_set_alike: bool = True
+    flow: Flow, origins: Origins, findings: Sequence[Finding], set_otherwise: Collection[str] = ()
 ) -> dict[str, np.ndarray]:
     """Columns of a comparison that follow from where its differences come from.
 
@@ -33,8 +33,8 @@ def judged_again(
     origins : Origins
         As the questions left it.
     findings : sequence of Finding
-    is_set_alike : bool
-        Whether no recorded setting of a layer differs: else what grew may be more than rounding.
+    set_otherwise : collection of str
+        Paths of layers of which a setting differs: what grows there may be more than rounding.
 
     Returns
     -------
@@ -48,7 +48,7 @@ def judged_again(
     columns["origin"] = object_array(list(origins.told()))
     told: dict[int, VerdictName] = {}
     told |= dict.fromkeys(_without_effect(flow, origins, findings), "no_effect")
-    if is_set_alike:
+    if not _settings_show(flow, origins, set_otherwise):
         told |= dict.fromkeys(_grown(flow, origins, findings), "grown_rounding")
     for row, verdict in told.items():
         left, right = (flow.result[f"{side}_shape"][row] for side in ("left", "right"))
@@ -59,6 +59,20 @@ def judged_again(
         values = {**flow.result.row(row), "reason_id": reason, "detail": ""}
         columns["reason"][row] = reason_of(values)
     return columns
+
+
+def _settings_show(flow: Flow, origins: Origins, paths: Collection[str]) -> bool:
+    """Whether an error grows in a layer, or a call, that was set otherwise on the two sides."""
+    if (flow.is_value & (flow.result["verdict"] == "differs")).any():
+        return True
+    for node in flow.nodes if paths else ():
+        if node.path in paths and node.outputs:
+            given = max((origins.error[row] for row in node.inputs), default=0.0)
+            row = node.outputs[0]
+            least = max(np.nan_to_num(given), origins.typical[row])
+            if origins.error[row] > thresholds.GROWS_BY_SETTING * least:
+                return True
+    return False
 
 
 def _failing(flow: Flow) -> list[int]:
@@ -77,6 +91,9 @@ def _grown(flow: Flow, origins: Origins, findings: Sequence[Finding]) -> list[in
         if row not in origins.harmless
         and (origins.state[row] == "carried" or not (origins.state[row] or origins.differs(row)))
     ]
+    given = {*flow.roots, *flow.external}
+    if any(row in given and not _is_cast(flow, origins, row) for row in fails):
+        return []
     if not fails or origins.unordered() or not all(map(_is_harmless, findings)):
         return []
     created = origins.created()
@@ -94,6 +111,12 @@ def _grown(flow: Flow, origins: Origins, findings: Sequence[Finding]) -> list[in
     ]
     # One that is too large to be rounding has it from somewhere: then nothing is excused.
     return small if created or len(small) == len(fails) else []
+
+
+def _is_cast(flow: Flow, origins: Origins, row: int) -> bool:
+    """Whether a value that nothing computed is as far apart as a cast leaves it at most."""
+    bits = [int(flow.result[f"{side}_significand_bits"][row]) for side in ("left", "right")]
+    return bool(origins.state[row] == "carried" or origins.error[row] <= 2.0 ** -min(bits))
 
 
 def _is_harmless(finding: Finding) -> bool:
@@ -115,6 +138,8 @@ def _without_effect(flow: Flow, origins: Origins, findings: Sequence[Finding]) -
         for number in finding.evidence["pairs"]
     }
     fails = [r for r in _failing(flow) if r in origins.harmless and origins.state[r] != "created"]
+    # What a run was given differs, whatever its first layer makes of it.
+    fails = [r for r in fails if r not in flow.external]
     known = {r for r in fails if r not in flow.node_of and orders[r] in written_otherwise}
     modules = {(flow.place(row), flow.module_of(row)[0]) for row in known}
     for row in fails:

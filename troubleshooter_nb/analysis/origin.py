@@ -104,15 +104,17 @@ class Origins:
         found: list[int] = rows[np.argsort(self.flow.times[rows], kind="stable")].tolist()
         return found
 
-    def clear(self, node: Node) -> None:
+    def clear(self, node: Node, *, is_close: bool = True) -> None:
         """A call that computed the same on both sides only carried what it was given.
 
         Only the first output was computed again; others are acquitted that differ about as much.
+        `is_close`: the two sides are explained together as well as each alone.
         """
         limit = thresholds.CREATED_GROWTH * max(
             self.error[node.outputs[0]], self.typical[node.outputs[0]]
         )
-        self.acquitted.update(node.outputs)
+        if is_close:
+            self.acquitted.update(node.outputs)
         for row in node.outputs:
             # New NaN come from somewhere, whatever the finite values say.
             is_carried = math.isfinite(self.error[row]) and self.error[row] <= limit

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -151,17 +152,28 @@ def _dtypes(flow: Flow) -> Check | None:
     return Check("dtypes", "note", values)
 
 
+def layers_set_otherwise(comparison: Comparison, flow: Flow) -> set[str]:
+    """Paths, on the right, of layers of which a recorded setting differs."""
+    known = _settings(comparison, flow)
+    return {path for path, _, mine, theirs in known if mine != theirs}
+
+
+def _settings(comparison: Comparison, flow: Flow) -> Iterator[tuple[str, str, Any, Any]]:
+    """Path on the right, name, and values of each setting that both sides recorded."""
+    left, right = comparison.pairing.left.settings, comparison.pairing.right.settings
+    for mine, theirs in _paired_paths(comparison, flow):
+        ours, others = left.get(mine, {}), right.get(theirs, {})
+        for name in ours.keys() & others.keys():
+            yield theirs, name, ours[name], others[name]
+
+
 def layer_settings(comparison: Comparison, flow: Flow) -> Check | None:
     """Settings of layers that both sides recorded, and numbers that calls were given."""
-    sides = comparison.pairing.left.settings, comparison.pairing.right.settings
-    paths = _paired_paths(comparison, flow)
     compared, apart = 0, []
-    for left, right in paths:
-        mine, theirs = sides[0].get(left, {}), sides[1].get(right, {})
-        for name in mine.keys() & theirs.keys():
-            compared += 1
-            if mine[name] != theirs[name]:
-                apart.append(f"{right}.{name} {mine[name]} / {theirs[name]}")
+    for path, name, mine, theirs in _settings(comparison, flow):
+        compared += 1
+        if mine != theirs:
+            apart.append(f"{path}.{name} {mine} / {theirs}")
     for row in np.flatnonzero(flow.is_value):
         verdict = flow.result["verdict"][row]
         compared += verdict in ("identical", "pass", "differs")

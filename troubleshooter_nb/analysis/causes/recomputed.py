@@ -47,12 +47,15 @@ class Recomputation:
         Residual of the best fit of each side, in what rounding leaves; inf where none is a fit.
     settings : tuple of mapping
         Of the best fit of each side.
+    is_close : bool
+        Whether one formula explains both sides about as well as each is explained alone.
     """
 
     outcome: Outcome
     suspicion: Suspicion | None = None
     left_over: tuple[float, float] = (math.inf, math.inf)
     settings: tuple[Mapping[str, Any], Mapping[str, Any]] = ({}, {})
+    is_close: bool = True
 
 
 def recompute(call: Call, typical: float, direction: Direction | None = None) -> Recomputation:
@@ -254,7 +257,9 @@ def _compared(
                 apart = call.outputs[0].rel_l2 / thresholds.CLEARLY_WORSE
                 limit = min(limit, max(apart, thresholds.BADLY_CONDITIONED_FIT))
             related = max(f.residual for f in best) < limit
-            return Recomputation("same" if related else "unknown", None, units, said)
+            alone = max(own, thresholds.LEFT_BY_CHANCE)
+            is_close = together <= thresholds.CLOSELY_ALIKE * alone
+            return Recomputation("same" if related else "unknown", None, units, said, is_close)
     if (
         differing
         and together > thresholds.CLEARLY_WORSE * own

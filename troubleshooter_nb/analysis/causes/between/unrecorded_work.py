@@ -88,12 +88,13 @@ class Explained(NamedTuple):
     """What was found of work that was not recorded.
 
     `made` says what each side made the value from where that is proved and is no known cause: the
-    facts ``left`` and ``right``, texts, and ``residual``.
+    facts ``left`` and ``right``, texts, and ``residual``. `is_close` is as `Recomputation` has it.
     """
 
     outcome: Outcome = "unknown"
     suspicions: Sequence[Suspicion] = ()
     made: Mapping[str, Any] = {}
+    is_close: bool = True
 
 
 def between_suspicions(operators: Operators, row: int) -> Explained:
