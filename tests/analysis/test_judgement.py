@@ -122,3 +122,32 @@ def test_both_are_told_in_both_languages(language):
     with option_context(language=language):
         text = str(compare(halves(seed=1), halves(seed=2)).explain())
     assert ("沿途放大" in text) == (language == "zh")
+
+
+def test_an_input_that_differs_is_never_excused():
+    def run(factor: float) -> Dump:
+        recorder = Recorder()
+        x = draws(4, x=(32, 16))["x"]
+        x = np.where(x < 0, factor * x, x).astype(np.float32)
+        made = recorder.call("act", "ReLU", relu, x)
+        recorder.call("fc", "Linear", linear, made, **draws(5, weight=(16, 16), bias=(16,)))
+        return recorder.dump()
+
+    found = compare(run(0.2), run(1.0))
+    assert found.exit_code == 1
+    assert "no_effect" not in verdicts(found)
+
+
+def test_one_value_of_a_weight_is_no_rounding_of_the_others():
+    def run(*, changed: bool) -> Dump:
+        recorder = Recorder()
+        given = draws(6, weight=(64, 64), bias=(64,))
+        if changed:
+            given = {k: v.astype(ml_dtypes.bfloat16).astype(np.float32) for k, v in given.items()}
+            given["weight"][3, 5] += 0.25
+        recorder.call("fc", "Linear", linear, draws(7, x=(64, 64))["x"], **given)
+        return recorder.dump()
+
+    found = compare(run(changed=True), run(changed=False))
+    assert found.exit_code == 1
+    assert found["fc.weight"].verdict not in ("grown_rounding", "no_effect")

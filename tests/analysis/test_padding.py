@@ -243,3 +243,46 @@ def test_masks_of_the_two_sides_that_differ_excuse_nothing(run, tmp_path):
     found = tnb.compare(left, run.saved(tmp_path / "b", 1), progress=False)
     assert not found.passed
     assert "padded" not in {*found.columns["verdict"]}
+
+
+class TwoTexts(Encoder):
+    """Reads another text of the same length as well, which has no padding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.target, self.changed = nn.Embedding(50, WIDTH), Touched()
+
+    def forward(self, ids, target, padding_mask=None):
+        """Logits of each token of the other text."""
+        source = self.layers(self.tok(ids), src_key_padding_mask=padding_mask).mean(1, keepdim=True)
+        return self.head(self.changed(self.target(target)) + source)
+
+
+class Scores(Encoder):
+    """Gives a sample as many scores as it has tokens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head, self.changed = nn.Linear(WIDTH, LENGTH), Touched()
+
+    def forward(self, ids, padding_mask=None):
+        """Scores of samples."""
+        x = self.layers(self.tok(ids), src_key_padding_mask=padding_mask)
+        return self.changed(self.head((x * ~padding_mask[..., None]).sum(1)))
+
+
+@pytest.mark.parametrize("net", [TwoTexts, Scores])
+def test_what_may_be_of_something_else_is_not_excused(net):
+    ids = torch.randint(0, 50, (BATCH, LENGTH), generator=torch.Generator().manual_seed(1))
+    given = (ids, (7 * ids + 3) % 50) if net is TwoTexts else (ids,)
+    sides = []
+    for places in ([(PADDED,)], []):
+        torch.manual_seed(0)
+        made = net()
+        made.changed.places = places
+        with torch.no_grad(), tnb.record(made) as recording:
+            made(*given, padding_mask=PADDED)
+        sides.append(recording.dump)
+    found = tnb.compare(*sides)
+    assert found.exit_code == 1
+    assert "padded" not in found.columns["verdict"].tolist()

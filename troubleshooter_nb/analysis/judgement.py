@@ -115,8 +115,13 @@ def _grown(flow: Flow, origins: Origins, findings: Sequence[Finding]) -> list[in
 
 def _is_cast(flow: Flow, origins: Origins, row: int) -> bool:
     """Whether a value that nothing computed is as far apart as a cast leaves it at most."""
-    bits = [int(flow.result[f"{side}_significand_bits"][row]) for side in ("left", "right")]
-    return bool(origins.state[row] == "carried" or origins.error[row] <= 2.0 ** -min(bits))
+    if origins.state[row] == "carried":
+        return True
+    result = flow.result
+    bits = min(int(result[f"{side}_significand_bits"][row]) for side in ("left", "right"))
+    largest = max(abs(float(result[f"right_{end}"][row])) for end in ("min", "max"))
+    each = float(result["max_abs_error"][row]) <= 2.0**-bits * largest
+    return each and bool(origins.error[row] <= 2.0**-bits)
 
 
 def _is_harmless(finding: Finding) -> bool:

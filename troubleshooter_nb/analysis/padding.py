@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 
@@ -137,10 +137,11 @@ def padded_rows(flow: Flow, origins: Origins, operators: Operators) -> PaddedRow
         By all tokens.
     operators : Operators
     """
+    masks = {row for row, _ in _candidates(flow)}
     of_place = {
-        place: some
+        place: known
         for place, known in _masks(flow, operators).items()
-        if (some := tuple(one for one in known if _is_of_one_sequence(flow, place, one)))
+        if _reads_one_sequence(flow, place, masks)
     }
     rows = [row for row in _rows_apart(flow, origins) if flow.place(row) in of_place]
     errors: dict[int, float] = {}
@@ -163,14 +164,14 @@ def padded_rows(flow: Flow, origins: Origins, operators: Operators) -> PaddedRow
     return PaddedRows(of_place, errors, excused)
 
 
-def _is_of_one_sequence(flow: Flow, place: StepRank, padding: Padding) -> bool:
-    """Whether a run reads ids of one sequence of this size: of several a mask may be of any."""
+def _reads_one_sequence(flow: Flow, place: StepRank, masks: Collection[int]) -> bool:
+    """Whether a run is given one thing but masks: of several, a mask may be of any."""
     read = {
         min(flow.same_input.get(row, (row,)))
         for row in flow.external
         if flow.place(row) == place
-        and flow.shape(row) == padding.padded.shape
-        and is_integer_name(str(flow.result["right_dtype"][row]))
+        and len(flow.shape(row)) > 1
+        and not (flow.is_backward[row] or flow.is_value[row] or row in masks)
         and not is_mask(name := _name(flow, row))
         and not is_position(name)
         and not is_token_type(name)

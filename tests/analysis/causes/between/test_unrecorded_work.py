@@ -104,7 +104,7 @@ def test_a_soft_cap_is_told_from_scores_that_the_other_side_copies():
     operators, row = asked(
         scores(lambda x: 4 * np.tanh(x / 4)), scores(lambda x: x), "more input 0"
     )
-    outcome, (found,), _ = between_suspicions(operators, row)
+    outcome, (found,), *_ = between_suspicions(operators, row)
     assert (outcome, found.cause, found.evidence["left"]) == ("different", "attention_scale", 4.0)
 
 
