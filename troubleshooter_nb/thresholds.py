@@ -415,6 +415,9 @@ LEAST_SURE, POSSIBLE, LIKELY = 0.1, 0.2, 0.5
 # Relative error above which nothing is rounding that grew, though nothing created it. Measured: of
 # 180 right runs in half precision, 16 bits against 32 and ill-conditioned, at most 0.15.
 GROWN_ROUNDING = 0.3
+# Elements from which a change of the norm of this share of the error says that they share a factor:
+# of rounding alone 8 sigmas. By hand.
+FEWEST_OF_FACTOR, SHARED_FACTOR = 64, 0.8
 GROWS_BY_SETTING = 1.5  # Growth in a layer that is set otherwise, which is not rounding. By hand.
 # What is acquitted for growing little over rounding: its two sides are explained together at most
 # this many times worse than each alone, or this share of what rounding leaves. By hand.

@@ -696,7 +696,9 @@ class _Inquiry:
         self.ahead.plan(self._values_later(vanishing))
         for row in vanishing:
             found = self._put(row, detect_values, self.operators.tensor(row), otherwise=_NONE)
-            self._add(row, _proved(found, "readers agree"))
+            # A run is given its input before anything can change it in place.
+            is_made = row not in self.flow.external
+            self._add(row, _proved(found, "readers agree") if is_made else found)
 
     def _values_later(self, rows: Iterable[int]) -> Iterator[Question]:
         for row in rows:

@@ -13,6 +13,7 @@ import numpy as np
 from troubleshooter_nb import catalogue, thresholds
 from troubleshooter_nb.analysis.flow import Flow
 from troubleshooter_nb.analysis.origin import Origins
+from troubleshooter_nb.analysis.row_errors import scaled_rows
 from troubleshooter_nb.comparison import Finding
 from troubleshooter_nb.dump import object_array
 from troubleshooter_nb.metrics.verdict import TRUTH_TABLE, VerdictName
@@ -65,12 +66,12 @@ def _settings_show(flow: Flow, origins: Origins, paths: Collection[str]) -> bool
     """Whether an error grows in a layer, or a call, that was set otherwise on the two sides."""
     if (flow.is_value & (flow.result["verdict"] == "differs")).any():
         return True
+    growth = origins.growth
     for node in flow.nodes if paths else ():
-        if node.path in paths and node.outputs:
-            given = max((origins.error[row] for row in node.inputs), default=0.0)
-            row = node.outputs[0]
-            least = max(np.nan_to_num(given), origins.typical[row])
-            if origins.error[row] > thresholds.GROWS_BY_SETTING * least:
+        if node.path in paths and node.direction != "backward":
+            # What a layer with others inside does itself lies between these.
+            made = [row for child in node.children for row in child.inputs] or node.outputs
+            if any(growth[row] > thresholds.GROWS_BY_SETTING for row in made):
                 return True
     return False
 
@@ -91,13 +92,15 @@ def _grown(flow: Flow, origins: Origins, findings: Sequence[Finding]) -> list[in
         if row not in origins.harmless
         and (origins.state[row] == "carried" or not (origins.state[row] or origins.differs(row)))
     ]
-    given = {*flow.roots, *flow.external}
+    is_scaled, given = scaled_rows(flow), {*flow.roots}
+    given |= {row for row in flow.external if not flow.is_backward[row]}
     if any(row in given and not _is_cast(flow, origins, row) for row in fails):
         return []
     if not fails or origins.unordered() or not all(map(_is_harmless, findings)):
         return []
     created = origins.created()
-    if not created and origins.suspects():
+    is_scaled &= (origins.state == "carried") & (origins.error > origins.noise)
+    if not created and (origins.suspects() or is_scaled.any()):
         return []  # rounding does not grow by so much in one call, as far as this one is known
     # What a call around others is given stands before them, and is entered behind them.
     first = min((*map(origins.time, created), *created), default=flow.count)
@@ -106,7 +109,7 @@ def _grown(flow: Flow, origins: Origins, findings: Sequence[Finding]) -> list[in
         row
         for row in fails
         if max(row, origins.time(row)) < first
-        and verdicts[row] not in _NO_ROUNDING
+        and (verdicts[row] not in _NO_ROUNDING or not origins.differs(row))
         and origins.error[row] <= thresholds.GROWN_ROUNDING
     ]
     # One that is too large to be rounding has it from somewhere: then nothing is excused.

@@ -20,10 +20,11 @@ from troubleshooter_nb.analysis.row_errors import (
     noise_of,
     precision_of,
     rows_turning_coarse,
+    scaled_rows,
 )
 from troubleshooter_nb.dump import StepRank
 from troubleshooter_nb.metrics.floats import is_integer_name
-from troubleshooter_nb.metrics.noise import ROUNDED_TWICE, NoiseModel
+from troubleshooter_nb.metrics.noise import NoiseModel
 from troubleshooter_nb.naming import CALL_KINDS
 from troubleshooter_nb.naming.hooks import is_sample
 from troubleshooter_nb.naming.roles import reads_shape_alone
@@ -198,6 +199,7 @@ class _Draft:
         is_open = (flow.result["verdict"] == "undecidable") | _is_part(flow) | _holds_nan(flow)
         self.is_close: list[bool] = ((error <= close) & ~is_open).tolist()
         self.turns_coarse = rows_turning_coarse(flow)
+        self.is_scaled: list[bool] = scaled_rows(flow).tolist()
         self.harmless: set[int] = set()
         self.forget()
 
@@ -371,7 +373,7 @@ def _leave_out_casts(draft: _Draft) -> None:
     if not created:
         return
     coarse = max(precision_of(flow, side, created) for side in ("left", "right"))
-    casts = [row for row in created if draft.error[row] <= 4.0 * ROUNDED_TWICE * coarse]
+    casts = [row for row in created if draft.error[row] <= coarse]
     if len(casts) < len(created):
         for row in casts:
             draft.state[row] = ""
@@ -425,7 +427,8 @@ def _allow_steps(draft: _Draft, rows: Iterable[int], moved: float) -> None:
     if moved > 0:
         left = thresholds.OVER_A_STEP * math.sqrt(min(moved, 1.0))
         for row in rows:
-            draft.typical[row] = max(draft.typical[row], left)
+            if not draft.is_scaled[row]:
+                draft.typical[row] = max(draft.typical[row], left)
 
 
 def _allow_steps_between(draft: _Draft, node: Node, row: int) -> None:
@@ -492,6 +495,10 @@ def _judge_results(draft: _Draft, node: Node, before: _Before) -> None:
     error = _largest(draft, sources)
     if node.direction == "backward" and has_steps(node.word) and node.forward is not None:
         _allow_steps(draft, node.outputs, _largest(draft, node.forward.inputs))
+    if node.direction == "backward" and node.children:
+        inside = max(draft.typical[row] for child in node.children for row in child.outputs)
+        for row in node.outputs:
+            draft.typical[row] = max(draft.typical[row], inside)
     for row in [*node.outputs, *node.gradients]:
         if row in made_inside:
             # As with inputs, one side may have gone on with the value.

@@ -149,6 +149,23 @@ def noise_of(flow: Flow, model: NoiseModel) -> tuple[np.ndarray, np.ndarray]:
     return bound + 4.0 * steps, typical + steps
 
 
+def scaled_rows(flow: Flow) -> np.ndarray:
+    """Which rows differ by a factor, as rounding leaves none, shape (n,) of bool.
+
+    Rounding has no direction: of many elements the norm changes by much less than each of them.
+    """
+    sizes = np.array([math.prod(flow.shape(row)) for row in range(flow.count)])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        apart = np.abs(flow.result["left_l2"] / flow.result["right_l2"] - 1.0)
+    error = flow.result["rel_l2_error"]
+    found: np.ndarray = (
+        (sizes >= thresholds.FEWEST_OF_FACTOR)
+        & (apart > thresholds.SHARED_FACTOR * error)
+        & (error > 0)
+    )
+    return found
+
+
 def _subnormal_steps(flow: Flow) -> np.ndarray:
     """Relative error that the smallest step of float16 leaves of small values, shape (n,)."""
     found = np.zeros(flow.count)
