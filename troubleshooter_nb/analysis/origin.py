@@ -496,7 +496,8 @@ def _judge_results(draft: _Draft, node: Node, before: _Before) -> None:
     if node.direction == "backward" and has_steps(node.word) and node.forward is not None:
         _allow_steps(draft, node.outputs, _largest(draft, node.forward.inputs))
     if node.direction == "backward" and node.children:
-        inside = max(draft.typical[row] for child in node.children for row in child.outputs)
+        made = [draft.typical[row] for child in node.children for row in child.outputs]
+        inside = max(made, default=0.0)
         for row in node.outputs:
             draft.typical[row] = max(draft.typical[row], inside)
     for row in [*node.outputs, *node.gradients]:
