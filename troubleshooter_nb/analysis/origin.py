@@ -140,6 +140,7 @@ class Origins:
         """
         flow = self.flow
         fails = np.isin(flow.result["verdict"], DIFFERING) & (self.state != "")
+        fails[list(self.harmless)] = False
         for row in self.by_time(np.flatnonzero(self.vanishing)):
             is_behind = fails & (flow.times > self.time(row))
             is_alike = self.error[is_behind] * thresholds.CREATED_GROWTH >= self.error[row]
