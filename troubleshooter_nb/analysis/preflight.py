@@ -116,7 +116,9 @@ def _are_rounding(flow: Flow, rows: np.ndarray) -> np.ndarray:
     """Where a difference is no more than a conversion or a save in the coarser dtype leaves."""
     names = (flow.result[f"{side}_dtype"][rows].tolist() for side in ("left", "right"))
     limits = [_largest_rounding(*both) for both in zip(*names, strict=True)]
-    found: np.ndarray = flow.result["rel_l2_error"][rows] <= np.array(limits, np.float64)
+    # The error is that of what is finite on both sides.
+    is_near = flow.result["rel_l2_error"][rows] <= np.array(limits, np.float64)
+    found: np.ndarray = is_near & (flow.result["verdict"][rows] != "nan")
     return found
 
 

@@ -105,16 +105,7 @@ def _clipped_by_rank(
             **{"clipped": word, "limit": limit, "form": "rank", "ranks": len(ranks)},
             "factors": factors.tolist(),
         }
-        first = max(proofs, key=lambda one: one.before)
-        residual = max(off, *(one.residual for one in proofs))
-        return replace(
-            first,
-            cause="gradient_clipping",
-            share=1.0,
-            residual=residual,
-            floor=max(first.floor, 1e-6),
-            evidence=evidence,
-        )
+        return _of_all(proofs, "gradient_clipping", off, evidence)
     return None
 
 
@@ -160,14 +151,19 @@ def _weighted(
             **{"weighted": side, "weights": (weights / mean).tolist(), "parts": len(together)},
             "factors": factors.tolist(),
         }
-        first = max(proofs, key=lambda one: one.before)
-        residual = max(off, *(one.residual for one in proofs))
-        return replace(
-            first,
-            cause="loss_weights",
-            share=1.0,
-            residual=residual,
-            floor=max(first.floor, precision / 4, 1e-6),
-            evidence=evidence,
-        )
+        return _of_all(proofs, "loss_weights", off, evidence, precision / 4)
     return None
+
+
+def _of_all(
+    proofs: Sequence[Suspicion],
+    cause: str,
+    off: float,
+    evidence: Mapping[str, Any],
+    floor: float = 0.0,
+) -> Suspicion:
+    """What is proved of all steps or ranks together, which is `off` from exact."""
+    first = max(proofs, key=lambda one: one.before)
+    residual = max(off, *(one.residual for one in proofs))
+    floor = max(first.floor, floor, 1e-6)
+    return replace(first, cause=cause, share=1.0, residual=residual, floor=floor, evidence=evidence)
