@@ -151,3 +151,10 @@ def test_one_value_of_a_weight_is_no_rounding_of_the_others():
     found = compare(run(changed=True), run(changed=False))
     assert found.exit_code == 1
     assert found["fc.weight"].verdict not in ("grown_rounding", "no_effect")
+
+
+@pytest.mark.parametrize("scale", [1.02, 1.05])
+def test_a_factor_just_above_the_rounding_is_none(scale):
+    found = compare(halves(seed=1, scale=scale), halves(seed=2))
+    assert found.exit_code == 1
+    assert "grown_rounding" not in verdicts(found)

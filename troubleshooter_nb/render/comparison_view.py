@@ -435,7 +435,9 @@ def _inside(values: Mapping[str, Any], evidence: xr.Dataset, language: str) -> M
         element(
             "tbody",
             row(
-                element("td", picture, element("br"), legend, violet, style=TOP),
+                element(
+                    "td", picture, element("br"), legend, violet, style=f"{TOP};white-space:normal"
+                ),
                 element(
                     "td",
                     small(
