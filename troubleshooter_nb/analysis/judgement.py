@@ -148,8 +148,14 @@ def _without_effect(flow: Flow, origins: Origins, findings: Sequence[Finding]) -
     fails = [r for r in _failing(flow) if r in origins.harmless and origins.state[r] != "created"]
     # What a run was given differs, whatever its first layer makes of it.
     fails = [r for r in fails if r not in flow.external]
+    if origins.created():
+        # What is carried from there is no other way of writing anything.
+        fails = [r for r in fails if not origins.state[r]]
     known = {r for r in fails if r not in flow.node_of and orders[r] in written_otherwise}
     modules = {(flow.place(row), flow.module_of(row)[0]) for row in known}
+    given = {row for row in (*flow.roots, *flow.external) if not flow.is_backward[row]}
+    if any(row in given and row not in known for row in _failing(flow)):
+        return sorted(known)  # what is computed from it may be an error
     for row in fails:
         node = flow.node_of.get(row)
         if node is None:
