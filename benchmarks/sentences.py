@@ -26,7 +26,7 @@ from faulty.ways import WAYS
 
 import troubleshooter_nb as tnb
 from troubleshooter_nb.catalogue import CAUSES
-from troubleshooter_nb.messages import Message, explanations, places, verdicts
+from troubleshooter_nb.messages import Language, Message, explanations, places, verdicts
 
 TABLES = {"explanations": explanations, "places": places, "verdicts": verdicts}
 Said = dict[str, tuple[str, str]]  # by id: what was said first, and the run that made it
@@ -60,16 +60,15 @@ def runs(seed: int, controls: int, folder: Path) -> Iterator[tuple[str, Run]]:
             yield f"right, {way.name}", draw_way(way, number, seed, place, "control")
 
 
-def listened(said: Said, run: str, language: str) -> None:
-    """Note every message that is told from now on as of this run."""
+def listen(said: Said, made_by: list[str]) -> None:
+    """Note every message that is told from now on as of the run that `made_by` ends with."""
+    original = Message.told
 
-    def told(self: Message, language: str = language) -> str:
+    def told(self: Message, language: Language) -> str:
         text = original(self, language)
-        said.setdefault(self.id, (text, run))
+        said.setdefault(self.id, (text, made_by[-1]))
         return text
 
-    original = getattr(Message.told, "original", Message.told)
-    told.original = original  # type: ignore[attr-defined]
     Message.told = told  # type: ignore[method-assign]
 
 
@@ -80,9 +79,11 @@ def main() -> int:
     warnings.simplefilter("ignore")
     said: Said = {}
     proofs: Said = {}
+    made_by: list[str] = []
+    listen(said, made_by)
     with tempfile.TemporaryDirectory() as folder, tnb.option_context(language=options.language):
         for name, run in runs(options.seed, options.controls, Path(folder)):
-            listened(said, name, options.language)
+            made_by.append(name)
             sides = [str(one.path) for one in run.files] if run.files else [run.left, run.right]
             found = tnb.compare(*sides, progress=False)
             explained = str(found.explain())

@@ -63,7 +63,7 @@ from troubleshooter_nb.analysis.causes.training.together import detect_together
 from troubleshooter_nb.analysis.causes.training.updates import detect_updates
 from troubleshooter_nb.analysis.flow import Flow, Node
 from troubleshooter_nb.analysis.found_order import in_found_order
-from troubleshooter_nb.analysis.judgement import judged_again
+from troubleshooter_nb.analysis.judgement import excused_rows, judged_again
 from troubleshooter_nb.analysis.known_layers import KnownLayers
 from troubleshooter_nb.analysis.layer_kinds import class_name, kinds_differ, layer_kind
 from troubleshooter_nb.analysis.origin import find_origins
@@ -77,6 +77,7 @@ from troubleshooter_nb.dump import object_array
 from troubleshooter_nb.errors import IncompleteWarning, ReadError
 from troubleshooter_nb.messages import Message, told
 from troubleshooter_nb.metrics.noise import NoiseModel
+from troubleshooter_nb.metrics.verdict import VerdictName
 from troubleshooter_nb.render.words import DIFFERING
 from troubleshooter_nb.table import finished
 
@@ -191,11 +192,9 @@ class _Inquiry:
         self._ask_calls(self._doubtful())
         if not self.origins.created() and self._fails():
             self._ask_calls(self._known())
-        self._ask_between()
-        if not self.origins.created() and self._fails() and self.origins.bring_back():
-            self._ask_between()
+        self._ask_between(self.origins.created())
         if not self.origins.created() and self._fails():
-            self._ask_suspects()
+            self._ask_what_is_hidden()
         self._ask_values()
         self._ask_training()
         self._ask_self_noise()
@@ -589,17 +588,17 @@ class _Inquiry:
             return suspicion
         return replace(folded, pair=-1)
 
-    def _unexplained(self) -> list[int]:
-        """Rows of calls that created a difference which nothing explains so far."""
+    def _unexplained(self, rows: Iterable[int]) -> list[int]:
+        """Those of some rows that are of calls and that nothing explains so far."""
         explained = {s.pair for s in self.suspicions if catalogue.of(s.cause).explains}
         numbers = self.flow.result["order"]
-        rows = [r for r in self.origins.created() if int(numbers[r]) not in explained]
+        rows = [r for r in rows if int(numbers[r]) not in explained]
         return [r for r in rows if r in self.flow.node_of and r not in self.flow.external]
 
-    def _ask_between(self) -> None:
+    def _ask_between(self, rows: Iterable[int]) -> None:
         """Look for what unrecorded work between calls did, and calls of unknown classes."""
         origins, asked = self.origins, set[Node]()
-        rows = self._up_to(self._unexplained(), thresholds.MOST_SEARCHED_BETWEEN)
+        rows = self._up_to(self._unexplained(rows), thresholds.MOST_SEARCHED_BETWEEN)
         self.ahead.plan(self._unknown_later(rows))
         for row in rows:
             node = self.flow.node_of[row]
@@ -618,17 +617,21 @@ class _Inquiry:
             self._note_made(row, found)
             self._add(row, found.suspicions)
 
-    def _ask_suspects(self) -> None:
-        """Where nothing stands out, look at what adds most: unexplained, it created nothing."""
-        state, numbers = self.origins.state, self.flow.result["order"]
+    def _ask_what_is_hidden(self) -> None:
+        """Where nothing stands out, look at what went no further at first, and at what adds most.
+
+        What adds most created nothing where it is not explained.
+        """
+        if self.origins.bring_back():
+            self._ask_between(self.origins.created())
+        if self.origins.created():
+            return
         suspects = self._up_to(self.origins.suspects(), thresholds.MOST_SUSPECTS)
-        for row in suspects:
-            state[row] = "created"
-        self._ask_between()
+        self._ask_between(suspects)
         explained = {s.pair for s in self.suspicions}
         for row in suspects:
-            if state[row] == "created" and numbers[row] not in explained:
-                state[row] = "carried"
+            if self.flow.result["order"][row] in explained:
+                self.origins.state[row] = "created"
 
     def _note_made(self, row: int, found: Explained) -> None:
         """Keep what is proved of a row and has no cause's name."""
@@ -685,7 +688,7 @@ class _Inquiry:
 
     def _ask_values(self) -> None:
         """Look at the values of rows that created a difference which nothing explains so far."""
-        rows = self._up_to(self._unexplained(), thresholds.MOST_ROWS)
+        rows = self._up_to(self._unexplained(self.origins.created()), thresholds.MOST_ROWS)
         self.ahead.plan(self._values_later(rows))
         for row in rows:
             found = self._put(row, detect_values, self.operators.tensor(row), otherwise=_NONE)
@@ -809,20 +812,20 @@ class _Inquiry:
         created = origins.created()
         places = np.full(self.flow.count, -1, np.int64)
         places[created] = np.arange(len(created))
+        first = int(result["order"].values[created[0]]) if created else None
+        unordered = result["order"].values[origins.unordered()].tolist()
+        findings = findings_of(self.suspicions, first)
+        excused = {} if self.interrupted else self._excused(findings)
+        told = origins.told()
+        told[[*excused]] = ""
         columns = {
+            **judged_again(self.flow, excused),
             "origin_order": places,
-            "origin": object_array(list(origins.told())),
-            "verdict": result["verdict"].values,
+            "origin": object_array(list(told)),
             "origin_basis": object_array(list(origins.basis)),
             "source_error": origins.source_error,
             "growth": growth,
         }
-        first = int(result["order"].values[created[0]]) if created else None
-        unordered = result["order"].values[origins.unordered()].tolist()
-        findings = findings_of(self.suspicions, first)
-        if not self.interrupted:
-            otherwise = layers_set_otherwise(self.comparison, self.flow)
-            columns |= judged_again(self.flow, origins, findings, otherwise)
         table = result.assign(
             {
                 name: finished(("pair",), values, result[name].attrs)
@@ -846,6 +849,11 @@ class _Inquiry:
             preflight=preflight(judged, self.flow),
             notes=(*self.comparison.notes, *self._notes(created)),
         )
+
+    def _excused(self, findings: Sequence[Finding]) -> dict[int, VerdictName]:
+        """Rows that fail and are no error, as far as the questions showed."""
+        otherwise = layers_set_otherwise(self.comparison, self.flow)
+        return excused_rows(self.flow, self.origins, findings, otherwise)
 
     def _notes(self, created: Sequence[int]) -> list[Message]:
         notes = self._hidden_before(created[0] if created else None)

@@ -6,16 +6,14 @@ where whatever uses a value agrees all the same, the two sides wrote one thing i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
 from troubleshooter_nb import catalogue, thresholds
 from troubleshooter_nb.analysis.flow import Flow
 from troubleshooter_nb.analysis.origin import Origins
-from troubleshooter_nb.analysis.row_errors import scaled_rows
 from troubleshooter_nb.comparison import Finding
-from troubleshooter_nb.dump import object_array
 from troubleshooter_nb.metrics.verdict import TRUTH_TABLE, VerdictName
 from troubleshooter_nb.render.words import DIFFERING, reason_of
 
@@ -23,10 +21,10 @@ from troubleshooter_nb.render.words import DIFFERING, reason_of
 _NO_ROUNDING = ("unrelated", "nan", "shape")
 
 
-def judged_again(
+def excused_rows(
     flow: Flow, origins: Origins, findings: Sequence[Finding], set_otherwise: Collection[str] = ()
-) -> dict[str, np.ndarray]:
-    """Columns of a comparison that follow from where its differences come from.
+) -> dict[int, VerdictName]:
+    """Rows that fail by themselves and are no error, with what they are.
 
     Parameters
     ----------
@@ -39,26 +37,35 @@ def judged_again(
 
     Returns
     -------
-    dict of str to ndarray
-        ``verdict``, ``passed``, ``reason_id``, ``reason``, ``detail``, and ``origin`` (as
-        `Origins.told` has it, without rows that now pass); ``verdict`` is "no_effect" where
-        whatever uses a value agrees, "grown_rounding" where only rounding was carried on.
+    dict of int to str
+        "no_effect" where whatever uses a value agrees, "grown_rounding" where only rounding was
+        carried on.
+    """
+    found: dict[int, VerdictName] = {}
+    found |= dict.fromkeys(_without_effect(flow, origins, findings), "no_effect")
+    if not _settings_show(flow, origins, set_otherwise):
+        found |= dict.fromkeys(_grown(flow, origins, findings), "grown_rounding")
+    return found
+
+
+def judged_again(flow: Flow, excused: Mapping[int, VerdictName]) -> dict[str, np.ndarray]:
+    """Columns ``verdict, passed, reason_id, reason, detail``, in which rows that are excused pass.
+
+    Parameters
+    ----------
+    flow : Flow
+    excused : mapping of int to str
+        As `excused_rows` gives them.
     """
     names = ("verdict", "passed", "reason_id", "reason", "detail")
     columns = {name: flow.result[name].copy() for name in names}
-    columns["origin"] = object_array(list(origins.told()))
-    told: dict[int, VerdictName] = {}
-    told |= dict.fromkeys(_without_effect(flow, origins, findings), "no_effect")
-    if not _settings_show(flow, origins, set_otherwise):
-        told |= dict.fromkeys(_grown(flow, origins, findings), "grown_rounding")
-    for row, verdict in told.items():
+    for row, verdict in excused.items():
         left, right = (flow.result[f"{side}_shape"][row] for side in ("left", "right"))
         reason = "no_effect_shape" if verdict == "no_effect" and left != right else verdict
-        columns["verdict"][row], columns["passed"][row] = verdict, TRUTH_TABLE[verdict][0]
-        columns["reason_id"][row], columns["detail"][row] = reason, ""
-        columns["origin"][row] = ""
         values = {**flow.result.row(row), "reason_id": reason, "detail": ""}
-        columns["reason"][row] = reason_of(values)
+        said = verdict, TRUTH_TABLE[verdict][0], reason, reason_of(values), ""
+        for name, value in zip(names, said, strict=True):
+            columns[name][row] = value
     return columns
 
 
@@ -92,15 +99,14 @@ def _grown(flow: Flow, origins: Origins, findings: Sequence[Finding]) -> list[in
         if row not in origins.harmless
         and (origins.state[row] == "carried" or not (origins.state[row] or origins.differs(row)))
     ]
-    is_scaled, given = scaled_rows(flow), {*flow.roots}
-    given |= {row for row in flow.external if not flow.is_backward[row]}
-    if any(row in given and not _is_cast(flow, origins, row) for row in fails):
-        return []
     if not fails or origins.unordered() or not all(map(_is_harmless, findings)):
         return []
+    given = _given(flow)
+    if any(row in given and not _is_cast(flow, origins, row) for row in fails):
+        return []
     created = origins.created()
-    is_scaled &= (origins.state == "carried") & (origins.error > origins.noise)
-    if not created and (origins.suspects() or is_scaled.any()):
+    is_apart = (origins.state == "carried") & (origins.error > origins.noise)
+    if not created and (origins.suspects() or (origins.is_scaled & is_apart).any()):
         return []  # rounding does not grow by so much in one call, as far as this one is known
     # What a call around others is given stands before them, and is entered behind them.
     first = min((*map(origins.time, created), *created), default=flow.count)
@@ -114,6 +120,11 @@ def _grown(flow: Flow, origins: Origins, findings: Sequence[Finding]) -> list[in
     ]
     # One that is too large to be rounding has it from somewhere: then nothing is excused.
     return small if created or len(small) == len(fails) else []
+
+
+def _given(flow: Flow) -> set[int]:
+    """Parameters, buffers and inputs of the network."""
+    return {row for row in (*flow.roots, *flow.external) if not flow.is_backward[row]}
 
 
 def _is_cast(flow: Flow, origins: Origins, row: int) -> bool:
@@ -153,7 +164,7 @@ def _without_effect(flow: Flow, origins: Origins, findings: Sequence[Finding]) -
         fails = [r for r in fails if not origins.state[r]]
     known = {r for r in fails if r not in flow.node_of and orders[r] in written_otherwise}
     modules = {(flow.place(row), flow.module_of(row)[0]) for row in known}
-    given = {row for row in (*flow.roots, *flow.external) if not flow.is_backward[row]}
+    given = _given(flow)
     if any(row in given and row not in known for row in _failing(flow)):
         return sorted(known)  # what is computed from it may be an error
     for row in fails:

@@ -27,18 +27,8 @@ _WITH_STEPS = frozenset(
 _SPELLED = (
     *("AvgPool2d", "BatchNorm2d", "Conv1d", "Conv2d", "ConvTranspose1d", "ConvTranspose2d"),
     *("Dropout", "Embedding", "GELU", "GRU", "GroupNorm", "LSTM", "LayerNorm", "LeakyReLU"),
-    *(
-        "Linear",
-        "LogSoftmax",
-        "MaxPool2d",
-        "PReLU",
-        "RMSNorm",
-        "ReLU",
-        "SiLU",
-        "Sigmoid",
-        "Softmax",
-        "Tanh",
-    ),
+    *("Linear", "LogSoftmax", "MaxPool2d", "PReLU", "RMSNorm", "ReLU", "SiLU", "Sigmoid"),
+    *("Softmax", "Tanh"),
 )
 # Names that differ although the layers are one, beside those of the table.
 _OTHER_NAMES = {"fastgelu": "gelu", "hswish": "hardswish", "hsigmoid": "hardsigmoid"}

@@ -59,6 +59,8 @@ class Origins:
         All rows that differ where whatever uses them agrees.
     doubtful : set of Node
         Calls that contain no others and differ clearly more than what they were given.
+    is_scaled : ndarray of bool
+        The two sides differ by a factor, which rounding does not leave.
     acquitted : set of int
         Results that were seen to be computed alike on both sides.
     """
@@ -73,6 +75,7 @@ class Origins:
     vanishing: np.ndarray
     doubtful: set[Node]
     harmless: set[int]
+    is_scaled: np.ndarray
     acquitted: set[int] = field(default_factory=set)
 
     @property
@@ -200,7 +203,7 @@ class _Draft:
         is_open = (flow.result["verdict"] == "undecidable") | _is_part(flow) | _holds_nan(flow)
         self.is_close: list[bool] = ((error <= close) & ~is_open).tolist()
         self.turns_coarse = rows_turning_coarse(flow)
-        self.is_scaled: list[bool] = scaled_rows(flow).tolist()
+        self.is_scaled = scaled_rows(flow)
         self.harmless: set[int] = set()
         self.forget()
 
@@ -229,6 +232,7 @@ class _Draft:
             vanishing=np.array(self.vanishing, bool),
             doubtful=self.doubtful,
             harmless=self.harmless,
+            is_scaled=self.is_scaled,
         )
 
 

@@ -137,11 +137,13 @@ def padded_rows(flow: Flow, origins: Origins, operators: Operators) -> PaddedRow
         By all tokens.
     operators : Operators
     """
-    masks = {row for row, _ in _candidates(flow)}
+    if not (origins.error > 0).any():
+        return PaddedRows()
+    candidates = dict(_candidates(flow))
     of_place = {
         place: known
-        for place, known in _masks(flow, operators).items()
-        if _reads_one_sequence(flow, place, masks)
+        for place, known in _masks(flow, operators, candidates).items()
+        if _reads_one_sequence(flow, place, candidates)
     }
     rows = [row for row in _rows_apart(flow, origins) if flow.place(row) in of_place]
     errors: dict[int, float] = {}
@@ -234,10 +236,12 @@ def _held(valid: np.ndarray, shape: tuple[int, ...], start: int, size: int) -> n
     return np.asarray(valid[tuple(chosen)])
 
 
-def _masks(flow: Flow, operators: Operators) -> dict[StepRank, tuple[Padding, ...]]:
+def _masks(
+    flow: Flow, operators: Operators, candidates: Mapping[int, _Reading]
+) -> dict[StepRank, tuple[Padding, ...]]:
     """Of each step and rank the tokens that every mask there calls padding."""
     masks: dict[StepRank, list[Padding]] = defaultdict(list)
-    for row, of in _candidates(flow):
+    for row, of in candidates.items():
         try:
             with _question(operators):
                 tensor = operators.tensor(row)

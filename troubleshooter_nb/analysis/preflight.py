@@ -49,7 +49,7 @@ def preflight(comparison: Comparison, flow: Flow) -> tuple[Check, ...]:
         _equality("buffers", flow, buffers),
         _written_otherwise(flow, otherwise),
         _dtypes(flow),
-        layer_settings(comparison, flow),
+        _layer_settings(comparison, flow),
         _cards(comparison),
         _coverage(flow),
     ]
@@ -169,7 +169,7 @@ def _settings(comparison: Comparison, flow: Flow) -> Iterator[tuple[str, str, An
             yield theirs, name, ours[name], others[name]
 
 
-def layer_settings(comparison: Comparison, flow: Flow) -> Check | None:
+def _layer_settings(comparison: Comparison, flow: Flow) -> Check | None:
     """Settings of layers that both sides recorded, and numbers that calls were given."""
     compared, apart = 0, []
     for path, name, mine, theirs in _settings(comparison, flow):

@@ -154,23 +154,20 @@ def scaled_rows(flow: Flow) -> np.ndarray:
 
     Rounding has no direction: of many elements the norm changes by much less than each of them.
     """
-    sizes = np.array([math.prod(flow.shape(row)) for row in range(flow.count)])
     with np.errstate(invalid="ignore", divide="ignore"):
         apart = np.abs(flow.result["left_l2"] / flow.result["right_l2"] - 1.0)
     error = flow.result["rel_l2_error"]
-    found: np.ndarray = (
-        (sizes >= thresholds.FEWEST_OF_FACTOR)
-        & (apart > thresholds.SHARED_FACTOR * error)
-        & (error > 0)
-    )
+    found: np.ndarray = (apart > thresholds.SHARED_FACTOR * error) & (error > 0)
+    for row in np.flatnonzero(found).tolist():
+        found[row] = math.prod(flow.shape(row)) >= thresholds.FEWEST_OF_FACTOR
     return found
 
 
 def _subnormal_steps(flow: Flow) -> np.ndarray:
     """Relative error that the smallest step of float16 leaves of small values, shape (n,)."""
     found = np.zeros(flow.count)
-    dtypes = np.array([*flow.result.rows("left_dtype", "right_dtype")], object).reshape(-1, 2)
-    for row in np.flatnonzero((dtypes == "float16").any(1)).tolist():
+    is_float16 = [flow.result[f"{side}_dtype"] == "float16" for side in _SIDES]
+    for row in np.flatnonzero(np.logical_or(*is_float16)).tolist():
         norm, size = float(flow.result["right_l2"][row]), math.prod(flow.shape(row))
         if norm > 0 and size:
             found[row] = FORMATS["float16"].smallest / math.sqrt(12.0) * math.sqrt(size) / norm

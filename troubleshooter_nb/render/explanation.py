@@ -246,9 +246,8 @@ def procedure_sentences(values: Mapping[str, Any], facts: Mapping[str, Any]) -> 
     facts : mapping
         As `explanation_sentences` takes them.
     """
-    language, observed, number = facts["language"], facts["observed"], int(values["order"])
-    is_told = any(one.lead for one in cause_sentences(facts["findings"], language, number))
-    if observed.get("pair") != number or is_told:
+    language, observed = facts["language"], facts["observed"]
+    if observed.get("pair") != int(values["order"]):
         return []
     said = [
         Said("cause", "", _told("tried", language, layer=one["as"], **_missed(one, language)))
@@ -262,7 +261,7 @@ def procedure_sentences(values: Mapping[str, Any], facts: Mapping[str, Any]) -> 
     steps = [_told(decides[0], language, call=call_text(decides[1]))] if decides else []
     given = observed.get("given", -1)
     if given >= 0 and values["role"] not in ("parameter", "buffer"):
-        call = call_text(f"cmp[{given}].right.values")
+        call = call_text(f"{facts['calls']['pairs']}[{given}].right.values")
         steps.append(_told("to_replay", language, number=given, call=call))
     lead = _told("repair", language)
     return [*said, *(Said("repair", lead, step) for step in steps)]
@@ -382,8 +381,9 @@ def explanation_sentences(row: xr.Dataset | None, facts: Mapping[str, Any]) -> l
         if values["origin"] != "created":
             key = _NOT_CREATED.get(str(values["origin_basis"]), "none_created")
             said.append(Said("origin", "", _told(key, language)))
-        said += why_sentences(facts, int(values["order"]))
-        said += procedure_sentences(values, facts)
+        why = why_sentences(facts, int(values["order"]))
+        # A cause that is told has words of its own in front, and says what to do.
+        said += why if any(one.lead for one in why) else [*why, *procedure_sentences(values, facts)]
     else:
         call = call_text(facts["calls"]["diagnose"])
         said.append(Said("cause", "", _told("nothing_asked", language, call=call)))

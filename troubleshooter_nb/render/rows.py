@@ -229,8 +229,8 @@ class Pairs(Table):
         named = [] if self.first is None else [self.first]
         named += np.flatnonzero(np.isin(self["order"], list(answers))).tolist()
         found = [int(i) for i in order[shown[order]]]
-        cut = found[: max(most, 0)]
-        missing = [i for i in dict.fromkeys(named) if i in set(found) - set(cut)][: len(cut)]
+        cut, rest = found[: max(most, 0)], {*found[max(most, 0) :]}
+        missing = [i for i in dict.fromkeys(named) if i in rest][: len(cut)]
         return [*cut[: len(cut) - len(missing)], *missing]
 
     @property

@@ -80,22 +80,22 @@ def unknown_layer(call: Call, typical: float = 0.0) -> Attempt:
         found[word] = one = recompute(replace(call, word=word), typical)
         if one.outcome in ("same", "different") and max(one.left_over) <= FORMULA_FLOORS:
             if one.outcome == "same" or one.suspicion is not None:
-                found_one = [one.suspicion] if one.suspicion else []
-                return Attempt(one.outcome, found_one, _missed(found))
+                return _attempt(one, found)
             # Of another layer what differs may be a cause.
             uncaused = one
-    missed = _missed(found)
     if uncaused is not None:
-        return Attempt("different", [], missed)
+        return _attempt(uncaused, found)
     if (other := other_layer(call, typical, found)) is not None:
-        return Attempt("different", [other], missed)
+        return _attempt(Recomputation("different", other), found)
     near = [one for one in found.values() if one.outcome == "one_side"]
     best = min(near, key=lambda one: min(one.left_over), default=Recomputation("unknown"))
-    return Attempt(best.outcome, [best.suspicion] if best.suspicion else [], missed)
+    return _attempt(best, found)
 
 
-def _missed(found: Mapping[str, Recomputation]) -> dict[str, tuple[float, float]]:
-    return {word: one.left_over for word, one in found.items()}
+def _attempt(one: Recomputation, found: Mapping[str, Recomputation]) -> Attempt:
+    """What computing it as one layer showed, with what all that were tried leave."""
+    missed = {word: other.left_over for word, other in found.items()}
+    return Attempt(one.outcome, [one.suspicion] if one.suspicion else [], missed)
 
 
 def other_layer(call: Call, typical: float, found: dict[str, Recomputation]) -> Suspicion | None:
