@@ -499,7 +499,7 @@ def test_several_names_of_a_target_that_is_not_known_are_parts_of_equal_size():
     assert free.fitting("qkv", list("abcde")) == []
     assert free.misfit("qkv", list("abcde")) == "no axis of 48x4 has 5 equal parts"
     joined = [str(one) for one in free.fitting(["sq", "sk"], "x")]
-    assert joined == ["concat(0)", "concat(1)", "add"]
+    assert joined == ["concat(0)", "concat(1)", "stack(0)", "add"]
     assert free.misfit(["g", "qkv"], "x") == "no axis joins 4x1x1, 48x4"
     nothing = WeightMap((), {})
     assert [str(one) for one in nothing.fitting(["a", "b"], "x")] == ["concat(0)"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -17,6 +18,7 @@ from troubleshooter_nb.thresholds import READ_BLOCK, READ_THROUGH_BYTES
 
 _PLACES = 1 << 16  # places that are counted out one by one
 _READ_THROUGH = 16  # times as much is read rather than places counted out
+_LONG_RANGE = 1 << 10  # elements of what is not put together one by one
 PIECE = 1 << 24  # elements of a part that is made at once and kept
 
 # ``(start, stop, into)``, as `ArraySource.read`.
@@ -330,3 +332,75 @@ class Strided:
             found = self._of_one_axis(read_rows, dtype, starts, length)
             values[low - start : high - start] = found.reshape(-1)
         return values
+
+
+class Rows:
+    """Where the elements of a tensor stand in another one that has its rows in another order.
+
+    Parameters
+    ----------
+    source : tuple of int
+        Shape of what is read from.
+    axis : int
+        Along which rows are taken, from 0 on.
+    runs : ndarray, shape (n, 2)
+        First row in the source, and number of rows, of each run of neighbours.
+    """
+
+    def __init__(self, source: tuple[int, ...], axis: int, runs: np.ndarray) -> None:
+        inner = math.prod(source[axis + 1 :])
+        self._given = source[axis] * inner  # elements of all rows, as they are read from
+        self._firsts = runs[:, 0] * inner
+        self._bounds = np.concatenate([[0], np.cumsum(runs[:, 1] * inner)])
+        self._made = int(self._bounds[-1])  # elements of all rows, as they are made
+
+    def places(self, flat: np.ndarray) -> np.ndarray:
+        """Where the elements of these flat numbers stand."""
+        number, rest = np.divmod(flat, self._made)
+        run = np.searchsorted(self._bounds, rest, "right") - 1
+        return np.asarray(number * self._given + self._firsts[run] + rest - self._bounds[run])
+
+    def rows(self, read_rows: ReadRows, dtype: np.dtype, starts: Starts, length: int) -> np.ndarray:
+        """Values of flat ranges of one length, shape (n, length), gathered by `read_rows`."""
+        firsts = np.asarray(starts, np.int64)
+        rows = np.empty((len(firsts), length), dtype)
+        if length > _LONG_RANGE:
+            for row, first in zip(rows, firsts.tolist(), strict=True):
+                row[:] = self.range(read_rows, dtype, first, first + length)
+            return rows
+        most = max(_PLACES // max(length, 1), 1)
+        for at in range(0, len(firsts) if length else 0, most):
+            asked = self.places(firsts[at : at + most, None] + np.arange(length))
+            rows[at : at + most] = read_rows(asked.reshape(-1), 1).reshape(asked.shape)
+        return rows
+
+    def range(self, read_rows: ReadRows, dtype: np.dtype, start: int, stop: int) -> np.ndarray:
+        """Values of one flat range, by the runs that it is made of."""
+        values = np.empty(max(stop - start, 0), dtype)
+        if start >= stop:
+            return values
+        low, high = start // self._made, -(-stop // self._made)
+        begins = np.arange(low, high)[:, None] * self._made + self._bounds[:-1]
+        ends = begins + np.diff(self._bounds)
+        cut = np.maximum(begins, start)
+        stored = np.arange(low, high)[:, None] * self._given + self._firsts + cut - begins
+        lengths = np.minimum(ends, stop) - cut
+        inside = lengths > 0
+        at, stored, lengths = cut[inside] - start, stored[inside], lengths[inside]
+        for length in np.unique(lengths).tolist():
+            some = lengths == length
+            found = unsigned(read_rows(stored[some], length))
+            _scatter(unsigned(values), at[some], found)
+        return values
+
+
+def _scatter(values: np.ndarray, starts: np.ndarray, rows: np.ndarray) -> None:
+    """Put rows, shape (n, length), at flat places; neighbours in one go."""
+    length = rows.shape[1]
+    if len(starts) and np.all(np.diff(starts) == length):
+        values[starts[0] : starts[0] + rows.size] = rows.reshape(-1)
+    elif length < _LONG_RANGE:
+        sliding_window_view(values, length, writeable=True)[starts] = rows
+    else:
+        for start, row in zip(starts.tolist(), rows, strict=True):
+            values[start : start + length] = row

@@ -626,6 +626,11 @@ MOST_MATCHED_ROWS = 1 << 20  # Rows among which any order, and the place of a pa
 # Elements of a tensor that is held in memory while it is related to another; of larger ones only
 # blocks are.
 LARGEST_HELD = 1 << 22
+# Relations in two steps: elements from which they are looked for, first steps that are tried, and
+# the least correlation of the norms along an axis whose rows have the same places.
+FEWEST_OF_FIRST_STEP, MOST_FIRST_STEPS, SAME_PROFILE = 32, 48, 0.8
+MOST_PAIRS_TRIED = 64  # Pairs of tensors without a partner or a like that are related all the same.
+SHORTEST_CHOSEN_ROW = 4  # Elements of rows of which any choice is looked for.
 # Orders of blocks and groups that are tried of more rows than that, simple ones first.
 MOST_STRUCTURED, STRUCTURED_AT_ONCE = 1 << 12, 1 << 9
 # Distances computed one by one at most; more rows are searched in sorted order.

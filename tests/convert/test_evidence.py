@@ -44,54 +44,64 @@ def blocks(array, order):
 
 # What is done to one tensor, and what the note of its row must say.
 PLANTED = {
-    "transposed": ("layers.0.fc.weight", lambda a: a.T, "transposed"),
-    "flipped": ("proj.weight", lambda a: a[:, ::-1], r"reversed along axes \(1,\)"),
-    "scaled": ("proj.weight", lambda a: a * np.float32(0.25), r"times 0.25"),
-    "offset": ("proj.weight", lambda a: a + np.float32(0.5), r"plus 0.5"),
-    "halves": ("proj.weight", lambda a: blocks(a, (1, 0)), "two halves along axis 0 swapped"),
+    "transposed": ("layers.0.fc.weight", lambda a: a.T, "transposed", "transpose"),
+    "flipped": ("proj.weight", lambda a: a[:, ::-1], r"reversed along axes \(1,\)", "flip(1)"),
+    "scaled": ("proj.weight", lambda a: a * np.float32(0.25), r"times 0.25", "scale(0.25)"),
+    "offset": ("proj.weight", lambda a: a + np.float32(0.5), r"plus 0.5", "offset(0.5)"),
+    "halves": (
+        "proj.weight",
+        lambda a: blocks(a, (1, 0)),
+        "two halves along axis 0 swapped",
+        "blocks(0, 1, 0)",
+    ),
     "gates": (
         "lstm.weight_hh_l0",
         lambda a: blocks(a, (0, 2, 1, 3)),
         "blocks i, f, g, o of the source in the order i, g, f, o",
+        "blocks(0, 0, 2, 1, 3)",
     ),
     "packed": (
         "attn.in_proj_weight",
         lambda a: blocks(a, (1, 0, 2)),
         "blocks q, k, v of the source in the order k, q, v",
+        "blocks(0, 1, 0, 2)",
     ),
     "interleaved": (
         "attn.in_proj_weight",
         lambda a: a.reshape(3, 4, 4, 16).swapaxes(0, 1).reshape(48, 16),
         r"every 48 rows along axis 0 taken as \(4, 3, 4\) instead of \(3, 4, 4\)",
+        "reshape(-1, 3, 4, 4, 16) | permute(0, 2, 1, 3, 4) | reshape(48, 16)",
     ),
     "rotary": (
         "attn.in_proj_weight",
         lambda a: a.reshape(3, 2, 8, 16).swapaxes(1, 2).reshape(48, 16),
         r"every 16 rows along axis 0 taken as \(8, 2, 1\) instead of \(2, 8, 1\)",
+        "reshape(-1, 2, 8, 16) | permute(0, 2, 1, 3) | reshape(48, 16)",
     ),
     "noisy": (
         "layers.1.fc.weight",
         lambda a: (a + 1e-3 * weight(np.random.default_rng(9), 24, 24)).T,
         "transposed, residual 1.",
+        "transpose",
     ),
 }
 
 
 @pytest.mark.parametrize("plant", PLANTED)
 def test_a_row_says_how_its_values_relate(plant):
-    name, change, said = PLANTED[plant]
+    name, change, said, transform = PLANTED[plant]
     source = network(0)
     target = source | {name: np.ascontiguousarray(change(source[name]), "f4")}
     weight_map = draft_weight_map(source, target)
     note = weight_map[name].note
     assert re.search(said, note), note
     assert "residual" in note
-    # Nothing is said of any other row, and only what a transform does is suggested.
+    # Nothing is said of any other row.
     assert [row.sources[0] for row in weight_map if row.note] == [name]
-    expected = ["transpose"] if "transposed" in said else []
-    assert [str(row.transform) for row in weight_map.suggestions] == expected
+    assert [str(row.transform) for row in weight_map.suggestions] == [transform]
     # Names made the row, so it is left as it is until the suggestion is accepted.
     assert str(weight_map[name].transform) == "copy"
+    assert str(weight_map.accept()[name].transform) == transform
 
 
 def test_an_accepted_suggestion_converts_to_the_values_of_the_target(tmp_path):
@@ -257,11 +267,14 @@ def test_parts_that_take_turns_or_add_up_are_found_among_what_has_no_partner():
     weight_map = draft_weight_map(source, {"whole.packed": turns, "r.sum": ih + hh})
     assert str(weight_map["r.sum"].transform) == "add"
     assert set(weight_map["r.sum"].sources) == {"r.ih", "r.hh"}
-    (note,) = [n for n in weight_map.notes if "whole.packed" in n]
-    assert "4 turns of (4, 4, 4) rows of a.q, a.k, a.v along axis 0, residual 0.0e+00" in note
-    assert note.endswith("no transform does that")
+    row = weight_map["whole.packed"]
+    assert "4 turns of (4, 4, 4) rows of a.q, a.k, a.v along axis 0, residual 0.0e+00" in row.note
+    assert str(row.transform) == "reshape(4, -1, 12) | concat(1) | reshape(-1, 12)"
+    assert np.array_equal(row.transform.apply([q, k, v])[0], turns)
     experts = draft_weight_map({"experts.all": stack}, {"e.0": q, "e.1": k, "e.2": v})
-    assert any("stack of e.0, e.1, e.2 along a new axis 0" in n for n in experts.notes)
+    (row,) = experts
+    assert "stack of e.0, e.1, e.2 along a new axis 0" in row.note
+    assert (row.targets, str(row.transform)) == (("e.0", "e.1", "e.2"), "unstack(0, 3)")
 
 
 def test_what_is_not_looked_for_in_the_values_is_said(monkeypatch):
@@ -273,6 +286,7 @@ def test_what_is_not_looked_for_in_the_values_is_said(monkeypatch):
     for module in ("explanations", "relations"):
         patched = f"troubleshooter_nb.metrics.{module}.MOST_MATCHED_ROWS"
         monkeypatch.setattr(patched, 12)
+    monkeypatch.setattr("troubleshooter_nb.metrics.derivations.LARGEST_HELD", 12)
     weight_map = draft_weight_map(source, target)
     (note,) = [n for n in weight_map.notes if n.id == "values.no_order_of_many_rows"]
     assert str(note).startswith("an order of 40 rows is not looked for")

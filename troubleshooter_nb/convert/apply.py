@@ -27,7 +27,7 @@ from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.verdict import Tolerance
 from troubleshooter_nb.naming import site_of_parameter
 from troubleshooter_nb.pairing import Match, Pairing
-from troubleshooter_nb.ranges import PIECE, Pieces, Starts, Strided, gathered, read_rows
+from troubleshooter_nb.ranges import PIECE, Pieces, Rows, Starts, Strided, gathered, read_rows
 from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow
 
 # The one array that each thread made last: a tensor is written and compared in blocks.
@@ -145,6 +145,7 @@ class TransformedSource(SizedByShape):
     ----------
     sources : tuple of ArraySource
     transform : Transform
+        Of one step.
     number : int
         Which of the results.
     shape, dtype
@@ -163,11 +164,14 @@ class TransformedSource(SizedByShape):
 
     def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
         """Values of the flat C-order range; see `ArraySource.read`."""
-        if self.transform.keeps_order:
+        step, stored = self.transform, partial(read_rows, self.sources[0])
+        if step.keeps_order:
             return self.sources[0].read(start, stop, into)
-        gives = self.transform.entry.gives
-        if gives == "joined" and (whole := self._joined) is not None:
+        gives = step.entry.gives
+        if (whole := self._joined) is not None:
             return whole.read(start, stop, into)
+        if gives == "rows":
+            return self._rows.range(stored, self.dtype, start, stop)
         if gives == "values":
             return self._computed([one.read(start, stop) for one in self.sources])
         size = math.prod(self.shape)
@@ -179,25 +183,29 @@ class TransformedSource(SizedByShape):
 
         No more of the sources is read for them than they are made of, where a part tells that.
         """
-        if self.transform.keeps_order:
-            return read_rows(self.sources[0], starts, length)
-        gives = self.transform.entry.gives
+        step, stored = self.transform, partial(read_rows, self.sources[0])
+        if step.keeps_order:
+            return stored(starts, length)
+        gives = step.entry.gives
         if gives == "views":
-            stored = partial(read_rows, self.sources[0])
             return self._view.rows(stored, self.dtype, starts, length)
-        if gives == "joined" and (whole := self._joined) is not None:
+        if (whole := self._joined) is not None:
             return read_rows(whole, starts, length)
+        if gives == "rows":
+            return self._rows.rows(stored, self.dtype, starts, length)
         if gives == "values":
             return self._computed([read_rows(one, starts, length) for one in self.sources])
         return gathered(self.read, self.dtype, starts, length)
 
     @property
     def is_read_in_part(self) -> bool:
-        """Whether a part of it is made of a part of the sources."""
+        """Whether a part of it is made of a part of what is stored."""
         gives = self.transform.entry.gives
-        if gives == "joined":
-            return self._joined is not None
-        return self.transform.keeps_order or gives != "whole"
+        if gives in ("joined", "stacked"):
+            mine = self._joined is not None
+        else:
+            mine = self.transform.keeps_order or gives != "whole"
+        return mine and all(map(is_read_in_part, self.sources))
 
     def _made(self, start: int, stop: int) -> np.ndarray:
         """Values of a part that is kept."""
@@ -214,9 +222,21 @@ class TransformedSource(SizedByShape):
         return self.transform.views(Spec(source.shape, source.dtype))[self.number]
 
     @cached_property
+    def _rows(self) -> Rows:
+        source = self.sources[0]
+        return self.transform.rows(Spec(source.shape, source.dtype))
+
+    @cached_property
     def _joined(self) -> ArraySource | None:
-        """The sources side by side; None where numpy would make another dtype of them."""
-        whole = joined(self.sources, int(self.transform.arguments[0]))
+        """The sources side by side, if they lie so; not where numpy makes another dtype of them."""
+        gives = self.transform.entry.gives
+        if gives not in ("joined", "stacked"):
+            return None
+        axis, parts = int(self.transform.arguments[0]), list(self.sources)
+        if gives == "stacked":
+            axis %= len(self.shape)
+            parts = [one for part in parts for one in transformed([part], _axis_put_in(axis))]
+        whole = joined(parts, axis)
         return whole if whole.dtype == self.dtype else None
 
     def _computed(self, parts: Sequence[np.ndarray]) -> np.ndarray:
@@ -224,14 +244,28 @@ class TransformedSource(SizedByShape):
         return np.ascontiguousarray(self.transform.apply(parts)[self.number], self.dtype)
 
 
+def is_read_in_part(source: ArraySource) -> bool:
+    """Whether a part of a tensor is read without the whole of it."""
+    return not isinstance(source, TransformedSource) or source.is_read_in_part
+
+
+def _axis_put_in(axis: int) -> Transform:
+    return Transform("expand_dims", (axis,))
+
+
 def transformed(sources: Sequence[ArraySource], transform: Transform) -> list[ArraySource]:
     """The results of a transform as handles; nothing is read yet."""
+    transform.specs([Spec(source.shape, source.dtype) for source in sources])
+    return transform.run(sources, _step_made)
+
+
+def _step_made(step: Transform, sources: Sequence[ArraySource]) -> Sequence[ArraySource]:
     specs = [Spec(source.shape, source.dtype) for source in sources]
-    made = transform.specs(specs)
-    if transform.keeps_order and made == specs:
-        return list(sources)
+    made = step.specs(specs)
+    if step.keeps_order and made == specs:
+        return sources
     return [
-        TransformedSource(tuple(sources), transform, number, spec.shape, spec.dtype)
+        TransformedSource(tuple(sources), step, number, spec.shape, spec.dtype)
         for number, spec in enumerate(made)
     ]
 

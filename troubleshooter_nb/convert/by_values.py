@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from troubleshooter_nb.convert.draft import GUESSED
 from troubleshooter_nb.convert.likeness import has_numbers
 from troubleshooter_nb.dump import ArraySource, Dump
+from troubleshooter_nb.errors import WeightMapError
 from troubleshooter_nb.messages import Message, ids_of
 from troubleshooter_nb.metrics.compositions import Composition, composition_of, not_composed
+from troubleshooter_nb.metrics.derivations import Derivation, derivation_between
 from troubleshooter_nb.metrics.fingerprints import Fingerprint, candidates, fingerprint_of
-from troubleshooter_nb.metrics.relations import (
-    Relation,
-    not_related,
-    relation_between,
-    relation_said,
-)
+from troubleshooter_nb.metrics.relations import not_related
 from troubleshooter_nb.metrics.streamed import KeptSignatures, Streamed
 from troubleshooter_nb.naming.roles import is_packed_attention, is_recurrent_tensor
-from troubleshooter_nb.thresholds import FEWEST_RELATED, MOST_JOINED
-from troubleshooter_nb.transforms import RELATIONS, Spec, Transform, of_relation
+from troubleshooter_nb.thresholds import FEWEST_RELATED, MOST_JOINED, MOST_PAIRS_TRIED
+from troubleshooter_nb.transforms import RELATIONS, Spec, Transform, chained, of_relation
 from troubleshooter_nb.weight_map import WeightMap, WeightRow, reparametrized
 
 # Relations in which one side has values that the other lacks, as no transform makes them.
 NOT_SAME = frozenset(("slice", "pad", "repeat")) - RELATIONS
+# What a composition is, seen from the whole.
+_PARTED = {"concat": "part", "interleave": "part", "stack": "unstack"}
 _EQUAL = ("identical", "close")
 # What the blocks of packed tensors are called, in the order of torch.
 _GATES: tuple[tuple[str, ...], ...] = (("i", "f", "g", "o"), ("r", "z", "n"))  # LSTM, GRU
@@ -53,11 +53,15 @@ def with_values(drafted: WeightMap, source: Dump, target: Dump) -> WeightMap:
     signatures = KeptSignatures()
     left = _Values(source, ours, signatures)
     right = _Values(target, [name for name in theirs if name in target], signatures)
-    rows, notes = _pairs(left, right, drafted)
+    rows, notes = _pairs(left, right, drafted, whole=True)
     for joined in (True, False):
         more, said_ = _composed(left, right, drafted, joined=joined)
         rows += more
         notes += said_
+    # A whole that is split is no source of one of its parts.
+    more, said_ = _pairs(left, right, drafted, whole=False)
+    rows += more
+    notes += [note for note in said_ if note not in notes]
     proved = {name for row in rows for name in (*row.sources, *row.targets)}
     kept += [row for row in broken if not proved & {*row.sources, *row.targets}]
     changed = drafted.with_rows([*kept, *rows])
@@ -91,19 +95,22 @@ class _Values:
             del self.sources[name]
 
 
-def _pairs(left: _Values, right: _Values, drafted: WeightMap) -> tuple[list[WeightRow], list[str]]:
-    """Rows of one tensor each, the surest first; notes of relations that no transform undoes."""
+def _pairs(
+    left: _Values, right: _Values, drafted: WeightMap, *, whole: bool
+) -> tuple[list[WeightRow], list[str]]:
+    """Rows of one tensor each, the surest first; notes of relations that no transform undoes.
+
+    Of tensors of one size if `whole`, else of two: parts and repetitions.
+    """
     if not left.sources or not right.sources:
         return [], []
-    found = []
     limits: dict[str, str] = {}
-    for ours, theirs, _ in candidates(left.fingerprints(), right.fingerprints()):
-        source, target = left.sources[ours], right.sources[theirs]
-        relation = relation_between(source, target)
-        if relation is None and (limit := not_related(source.shape, target.shape)):
-            limits[limit] = limit
-        if relation is not None and relation.kind not in NOT_SAME:
-            found.append((relation.residual, ours, theirs, relation))
+    found = [
+        (relation.residual, ours, theirs, relation)
+        for ours, theirs in _likely(left, right)
+        if (left.tensors[ours].size == right.tensors[theirs].size) is whole
+        if (relation := _related(left.sources[ours], right.sources[theirs], limits)) is not None
+    ]
     rows: list[WeightRow] = []
     notes: list[str] = [*limits.values()]
     for _, ours, theirs, relation in sorted(found, key=lambda one: one[:3]):
@@ -122,24 +129,44 @@ def _pairs(left: _Values, right: _Values, drafted: WeightMap) -> tuple[list[Weig
     return rows, notes
 
 
-def by_values(relation: Relation, row: WeightRow) -> Message:
+def _likely(left: _Values, right: _Values) -> Iterator[tuple[str, str]]:
+    """Pairs worth a search: of one fingerprint, and all pairs of what is left if that is little."""
+    alike = [
+        (ours, theirs) for ours, theirs, _ in candidates(left.fingerprints(), right.fingerprints())
+    ]
+    yield from alike
+    met = {name for pair in alike for name in pair}
+    rest = [[n for n in side.sources if n not in met] for side in (left, right)]
+    if len(rest[0]) * len(rest[1]) <= MOST_PAIRS_TRIED:
+        yield from itertools.product(*rest)
+
+
+def _related(source: ArraySource, target: ArraySource, limits: dict[str, str]) -> Derivation | None:
+    """What makes a target of a source and can be converted; `limits` takes what was not tried."""
+    relation = derivation_between(source, target)
+    if relation is None and (limit := not_related(source.shape, target.shape)):
+        limits[limit] = limit
+    return None if relation is None or relation.kind in NOT_SAME else relation
+
+
+def by_values(relation: Derivation, row: WeightRow) -> Message:
     """The note of a row that a relation made."""
     said = said_of_row(relation, row)
     return Message("weight_maps.by_values", relation=said, residual=relation.residual)
 
 
-def said_of_row(relation: Relation, row: WeightRow, source: str = "values.the_source") -> Message:
+def said_of_row(relation: Derivation, row: WeightRow, source: str = "values.the_source") -> Message:
     """What a relation says of the target; `source` is the id of what it was made of."""
     sides = {"left": Message(source), "right": Message("values.the_target")}
     packed = _of_packed(relation, row, sides)
-    return packed or relation_said(relation.kind, relation.arguments, **sides)
+    return packed or relation.said(**sides)
 
 
-def _of_packed(relation: Relation, row: WeightRow, sides: Mapping[str, str]) -> Message | None:
+def _of_packed(relation: Derivation, row: WeightRow, sides: Mapping[str, str]) -> Message | None:
     """The order of gates, of q, k and v, or of two halves, in words."""
-    given = relation.arguments
     if relation.kind != "blocks":
         return None
+    given = relation.steps[0].arguments
     order = given["order"]
     recurrent = any(is_recurrent_tensor(name) for name in (*row.sources, *row.targets))
     gates = next((g for g in _GATES if recurrent and len(g) == len(order)), ())
@@ -152,12 +179,12 @@ def _of_packed(relation: Relation, row: WeightRow, sides: Mapping[str, str]) -> 
     return Message("values.halves", **sides, axis=given["axis"]) if order == (1, 0) else None
 
 
-def transform_of(relation: Relation, spec: Spec, base: Transform) -> list[Transform]:
+def transform_of(relation: Derivation, spec: Spec, base: Transform) -> list[Transform]:
     """The transforms of the closed list that do what a relation says, the likeliest first.
 
     Parameters
     ----------
-    relation : Relation
+    relation : Derivation
         From the source after `base` to the target.
     spec : Spec
         Of the source.
@@ -165,8 +192,17 @@ def transform_of(relation: Relation, spec: Spec, base: Transform) -> list[Transf
     """
     if relation.kind in _EQUAL:
         return list(dict.fromkeys([base, Transform()]))
-    found = of_relation(relation.kind, relation.arguments, [spec])
-    return [found] if found is not None and base.kind == "copy" else []
+    try:
+        given = base.specs([spec])
+    except WeightMapError:  # the tensor of another layer was taken as it is stored
+        base, given = Transform(), [spec]
+    made = base
+    for step in relation.steps:
+        found = of_relation(step.kind, step.arguments, given)
+        if found is None:
+            return []
+        made, given = chained([made, found]), found.specs(given)
+    return [made]
 
 
 def _composed(
@@ -182,8 +218,8 @@ def _composed(
             notes.append(limit)
         if found is None:
             continue
-        # A whole is never split into parts that add up to it, nor into turns.
-        kind = found.kind if joined else "split" if found.kind == "concat" else ""
+        # A whole is never split into parts that add up to it.
+        kind = found.kind if joined else _PARTED.get(found.kind, "")
         first = [drafted.source[one] for one in (found.parts if joined else [name])]
         transform = of_relation(kind, found.arguments, first)
         said = {"relation": found.text, "residual": found.residual}

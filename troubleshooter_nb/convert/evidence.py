@@ -26,9 +26,10 @@ from troubleshooter_nb.convert.likeness import (
 from troubleshooter_nb.dump import ArraySource, Dump
 from troubleshooter_nb.errors import WeightMapError
 from troubleshooter_nb.messages import Message, ids_of, joined
+from troubleshooter_nb.metrics.derivations import Derivation, derivation_between
 from troubleshooter_nb.metrics.fingerprints import Fingerprint, candidates, fingerprint_of
 from troubleshooter_nb.metrics.initialisers import initialiser_of_stored
-from troubleshooter_nb.metrics.relations import Relation, not_related, relation_between
+from troubleshooter_nb.metrics.relations import Relation, not_related, relation_said
 from troubleshooter_nb.thresholds import (
     FEWEST_RELATED,
     MOST_DUPLICATES,
@@ -112,7 +113,7 @@ class _Finding:
     """Where the values of a target come from, and in which order or scale."""
 
     source: str
-    relation: Relation
+    relation: Derivation
 
 
 def _readable(dump: Dump, wanted: Mapping[str, object]) -> dict[str, ArraySource]:
@@ -211,8 +212,8 @@ class _Search:
         for pair in differing:
             for name in keys.get(key_of(pair.theirs), ()):
                 if equal_values(self.ours[name], pair.theirs):
-                    relation = Relation("identical", {}, 0.0, math.inf, "right is left")
-                    self.found[pair.target] = _Finding(name, relation)
+                    same = Relation("identical", {}, 0.0, math.inf, relation_said("identical", {}))
+                    self.found[pair.target] = _Finding(name, Derivation((same,)))
                     break
 
     def _correlated(self, similar: Sequence[_Pair]) -> None:
@@ -274,13 +275,13 @@ class _Search:
             self._prints[key] = fingerprint_of(source)
         return self._prints[key]
 
-    def _relation(self, name: str, pair: _Pair) -> Relation | None:
+    def _relation(self, name: str, pair: _Pair) -> Derivation | None:
         self._searched += pair.size
         source = self.ours[name]
         # Where it does not fit, the tensor of another layer is taken as it is stored.
         with contextlib.suppress(WeightMapError):
             source = transformed([source], pair.row.transform)[0]
-        relation = relation_between(source, pair.theirs)
+        relation = derivation_between(source, pair.theirs)
         if relation is None and (limit := not_related(source.shape, pair.theirs.shape)):
             self._limits[str(limit)] = limit
         return relation
@@ -294,7 +295,7 @@ class _Search:
                 self._left_out.append(pair.name)
                 continue
             self._searched += pair.size
-            relation = relation_between(pair.ours, pair.theirs)
+            relation = derivation_between(pair.ours, pair.theirs)
             if relation is None and (limit := not_related(pair.ours.shape, pair.theirs.shape)):
                 self._limits[str(limit)] = limit
             if relation is not None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from troubleshooter_nb.convert.apply import TransformedSource, transformed
+from troubleshooter_nb.convert.apply import is_read_in_part, transformed
 from troubleshooter_nb.convert.likeness import has_numbers, likeness
 from troubleshooter_nb.dump import ArrayInMemory, ArraySource, Dump
 from troubleshooter_nb.errors import EntryNotFoundError, ReadError, WeightMapError
@@ -86,7 +86,7 @@ def _places(size: int) -> np.ndarray:
 
 
 def _at(source: ArraySource, places: np.ndarray) -> np.ndarray | None:
-    if isinstance(source, TransformedSource) and not source.is_read_in_part:
+    if not is_read_in_part(source):
         return None
     return read_rows(source, places, 1).reshape(-1)
 

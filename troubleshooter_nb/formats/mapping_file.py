@@ -165,7 +165,7 @@ def peer_parts(rows: Sequence[WeightRow]) -> list[dict[str, str]]:
     functions: dict[str, str] = {}
     for row in rows:
         if len(row.sources) != 1 or len(row.targets) != 1:
-            id = "json_no_norm" if row.transform.entry.takes_parts else "json_one_name"
+            id = "json_no_norm" if row.transform.takes_parts else "json_one_name"
             raise WeightMapError(Message(f"mappings.{id}", names=list(row.sources)))
         source, target = row.sources[0], row.targets[0]
         if source in names:

@@ -148,6 +148,8 @@ def named_order(
 
 def row_order(kind: str, arguments: Mapping[str, Any], rows: int) -> np.ndarray:
     """Which row of left each row of right is, for kinds with an axis; `rows` is left's count."""
+    if "order" in arguments and kind != "blocks":
+        return np.array(arguments["order"])
     times = arguments["times"] if kind == "repeat" else 1
     return row_at(kind, arguments, rows, np.arange(rows * times))
 

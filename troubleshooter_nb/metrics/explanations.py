@@ -57,6 +57,7 @@ RelationKind = Literal[
     "flip",
     "blocks",
     "row_permutation",
+    "rows",
     "repeat",
     "slice",
     "pad",

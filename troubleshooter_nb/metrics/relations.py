@@ -38,7 +38,8 @@ class Relation:
         "identical": same dtype and values. "cast": equal once rounded to the narrower dtype.
         "close": equal up to noise. "slice": right is a contiguous part of left. "pad": left is a
         contiguous part of right. "blocks": equal blocks of rows in another order.
-        "row_permutation": rows along one axis in another order.
+        "row_permutation": rows along one axis in another order. "rows": rows along one axis, each
+        as often as may be (found by `troubleshooter_nb.metrics.derivations` alone).
     arguments : Mapping[str, Any]
         Plain numbers, text and tuples of them, all that `apply` needs.
 
@@ -53,6 +54,7 @@ class Relation:
         row_permutation      axis, and either order, or period, factors and inner: groups of
                              `period` rows, seen as ``(*factors, inner)``, have their two factors
                              swapped. Rotary interleave is factors (2, n/2) or (n/2, 2), inner 1
+        rows                 axis, order: the row of left that each row of right is
         repeat               axis, times, block: every block of so many rows comes `times` times
         slice                starts, sizes, optional shape
         pad                  starts, sizes: shape of right; `apply` fills the rest with zeros

@@ -7,20 +7,17 @@ that says nothing and the "drop" of one without a target.
 """
 
 from troubleshooter_nb.transforms.parts import norm_axes
+from troubleshooter_nb.transforms.recognised import RELATIONS, of_relation
 from troubleshooter_nb.transforms.spec import Spec, shapes_said
-from troubleshooter_nb.transforms.table import KINDS, RELATIONS
-from troubleshooter_nb.transforms.transform import (
-    Transform,
-    fitting,
-    of_relation,
-    of_troubleshooter,
-)
+from troubleshooter_nb.transforms.table import KINDS
+from troubleshooter_nb.transforms.transform import Transform, chained, fitting, of_troubleshooter
 
 __all__ = [
     "KINDS",
     "RELATIONS",
     "Spec",
     "Transform",
+    "chained",
     "fitting",
     "norm_axes",
     "of_relation",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +21,8 @@ Value = int | float | str
 Arguments = tuple[Value, ...]
 Targets = Sequence[Shape | None]  # shapes; None where one is not known
 Proposals = Iterable[Arguments]
-Gives = Literal["views", "values", "joined", "whole"]
+Runs = np.ndarray  # shape (n, 2): first row and number of rows of each run of rows
+Gives = Literal["views", "rows", "values", "joined", "stacked", "whole"]
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 
@@ -33,6 +35,24 @@ def whole_number(word: str) -> int:
     if not _WHOLE.fullmatch(word):
         raise ValueError(word)
     return int(word)
+
+
+def real_number(word: str) -> float:
+    """The finite number that a word of a transform is; ValueError where it is none."""
+    number = float(word)
+    if not math.isfinite(number) or "_" in word:
+        raise ValueError(word)
+    return number
+
+
+def row_range(word: str) -> str:
+    """The word for one row or a range of rows, ``7`` or ``0:64``; ValueError where it is none."""
+    first, colon, stop = word.partition(":")
+    begin = whole_number(first)
+    end = whole_number(stop) if colon else begin + 1
+    if not 0 <= begin < end:
+        raise ValueError(word)
+    return f"{begin}:{end}" if end - begin > 1 else str(begin)
 
 
 def dtype_name(word: str) -> str:
@@ -122,22 +142,25 @@ class Kind:
         How many there are; ``(*arguments)`` where the arguments say.
     inverse : callable, optional
         ``(sources, *arguments)``: name and arguments of what turns the targets back into these
-        sources, bit for bit; None where nothing does.
+        sources, bit for bit, or None where nothing does; the attribute is None where nothing ever
+        does. A kind of one source is given all those that it is applied to one by one.
     proposals : callable
         ``(sources, targets)``: arguments that may make targets of these shapes, the likeliest
         first; a shape is None where it is not known. Those that do not are left out afterwards.
     blind : tuple of tuple
         The arguments that are proposed where no shape of the sources is known.
-    relations : mapping of str to callable
-        For each kind of relation (`metrics.relations`, `metrics.compositions`; "split" for a
-        whole that is parted) that it may be: ``(relation's arguments, source)`` gives the
-        arguments, or None.
+    is_asked_for : bool
+        Whether it is proposed only to who asks for everything that fits: from shapes alone nobody
+        concludes that rows changed their order, are left out or repeated.
     keeps_order : bool
         Whether values stay in their flat order, so that only the shape changes.
-    gives : {"views", "values", "joined", "whole"}
+    gives : {"views", "rows", "values", "joined", "stacked", "whole"}
         What a part of a target is made of, so that no more is read for it: `forward` gives views
-        of its one source; each value is made of those at its place in the sources; the sources
-        lie side by side along the axis that is the first argument; or only a whole is made.
+        of its one source; rows of that along one axis in another order (`rows`); each value is
+        made of those at its place in the sources; the sources lie side by side along the axis
+        that is the first argument, or along a new one; or only a whole is made.
+    rows : callable, optional
+        ``(source, *arguments)``: the axis, and the runs of rows that the target is made of.
     takes_parts : bool
         Whether its sources are the parts of a weight that is stored reparametrized.
     loss : callable
@@ -155,14 +178,13 @@ class Kind:
     arguments: tuple[Argument, ...] = ()
     sources: Sources = ONE
     targets: int | Callable[..., int] = 1
-    inverse: Callable[..., tuple[str, Arguments]] | None = None
+    inverse: Callable[..., tuple[str, Arguments] | None] | None = None
     proposals: Callable[[Sequence[Spec], Targets], Proposals] = _nothing
     blind: tuple[Arguments, ...] = ()
-    relations: Mapping[str, Callable[[Mapping[str, Any], Spec], Arguments | None]] = field(
-        default_factory=dict
-    )
+    is_asked_for: bool = False
     keeps_order: bool = False
     gives: Gives = "whole"
+    rows: Callable[..., tuple[int, Runs]] | None = None
     takes_parts: bool = False
     loss: Callable[..., str] = _no_loss
     troubleshooter: Mapping[Arguments, str] = field(default_factory=dict)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -21,7 +20,6 @@ from troubleshooter_nb.transforms.kind import (
     without,
 )
 from troubleshooter_nb.transforms.spec import Spec
-from troubleshooter_nb.transforms.values import is_rounded
 
 _MOST_AXES = 32  # of an array in the oldest numpy
 _MOST_PERMUTED = 5  # axes; all their orders are tried
@@ -44,12 +42,6 @@ COPY = Kind(
     inverse=lambda _: ("copy", ()),
     proposals=_copied,
     blind=((),),
-    # Values that were rounded and stored wide again need two steps, but loading needs neither.
-    relations={
-        "identical": lambda given, source: (),
-        "close": lambda given, source: (),
-        "cast": lambda given, source: None if is_rounded(given, source) else (),
-    },
     keeps_order=True,
     troubleshooter={(): ""},
 )
@@ -61,16 +53,6 @@ def _reversed(sources: Sequence[Spec], targets: Targets) -> Proposals:
         yield ()
 
 
-def _axes_of_relation(given: Mapping[str, Any], _: Spec) -> Arguments | None:
-    # Other relations of this kind turn axes around or change the shape as well.
-    return tuple(given["axes"]) if set(given) == {"axes"} else None
-
-
-def _reverse_of_relation(given: Mapping[str, Any], source: Spec) -> Arguments | None:
-    reverse = tuple(range(len(source.shape)))[::-1]
-    return () if _axes_of_relation(given, source) == reverse else None
-
-
 TRANSPOSE = Kind(
     name="transpose",
     words=lambda: Message("transforms.transpose"),
@@ -80,7 +62,6 @@ TRANSPOSE = Kind(
     forward=lambda arrays: [arrays[0].T],
     inverse=lambda _: ("transpose", ()),
     proposals=_reversed,
-    relations=dict.fromkeys(("transpose", "permute"), _reverse_of_relation),
 )
 
 
@@ -117,7 +98,6 @@ PERMUTE = Kind(
         np.argsort([axis % len(axes) for axis in axes]).tolist(),
     ),
     proposals=_orders,
-    relations=dict.fromkeys(("transpose", "permute"), _axes_of_relation),
 )
 
 
@@ -193,6 +173,17 @@ def _of_size(sources: Sequence[Spec], targets: Targets) -> Proposals:
         yield tuple(targets[0] or ())
 
 
+def _as_before(sources: Sequence[Spec], _: tuple[int, ...]) -> tuple[str, Arguments] | None:
+    """The shape of the sources, where several have one but for the length of an axis."""
+    ranks = {len(source.shape) for source in sources}
+    if len(ranks) > 1:
+        return None
+    lengths = [set(along) for along in zip(*(source.shape for source in sources), strict=True)]
+    if sum(len(one) > 1 for one in lengths) > 1:
+        return None
+    return "reshape", tuple(one.pop() if len(one) == 1 else -1 for one in lengths)
+
+
 RESHAPE = Kind(
     name="reshape",
     words=lambda shape: Message("transforms.reshape", shape=shape),
@@ -200,9 +191,8 @@ RESHAPE = Kind(
     arguments=(Argument("shape", several=True),),
     specs=_reshaped,
     forward=lambda arrays, shape: [arrays[0].reshape(shape)],
-    inverse=lambda sources, _: ("reshape", sources[0].shape),
+    inverse=_as_before,
     proposals=_of_size,
-    relations={"reshape": lambda given, source: tuple(given["shape"])},
     keeps_order=True,
 )
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -43,10 +42,6 @@ def _divided(sources: Sequence[Spec], targets: Targets) -> Proposals:
         yield (axis, *sizes)
 
 
-def _of_parting(given: Mapping[str, Any], _: Spec) -> Arguments | None:
-    return None if given["transposed"] else (int(given["axis"]), *map(int, given["sizes"]))
-
-
 SPLIT = Kind(
     name="split",
     words=lambda axis, sizes: Message("transforms.split", axis=axis, sizes=[*sizes]),
@@ -58,7 +53,6 @@ SPLIT = Kind(
     forward=lambda arrays, axis, sizes: np.split(arrays[0], np.cumsum(sizes)[:-1], axis),
     inverse=lambda _, axis, sizes: ("concat", (axis,)) if len(sizes) > 1 else ("copy", ()),
     proposals=_divided,
-    relations={"split": _of_parting},
 )
 
 
@@ -88,10 +82,6 @@ def _along_each_axis(sources: Sequence[Spec], _: Targets) -> Proposals:
         yield (axis,)
 
 
-def _of_joining(given: Mapping[str, Any], _: Spec) -> Arguments | None:
-    return None if given["transposed"] else (int(given["axis"]),)
-
-
 CONCAT = Kind(
     name="concat",
     words=lambda axis: Message("transforms.concat", axis=axis),
@@ -104,7 +94,70 @@ CONCAT = Kind(
     inverse=_parts,
     proposals=_along_each_axis,
     blind=((0,),),
-    relations={"concat": _of_joining},
+)
+
+
+def _stacked(sources: Sequence[Spec], axis: int) -> list[Spec]:
+    shape, dtype = sources[0]
+    at = axis_of(axis, len(shape) + 1)
+    if len({source.dtype for source in sources}) > 1:
+        raise MisfitError(_several_dtypes(sources))
+    if len({source.shape for source in sources}) > 1:
+        raise MisfitError(Message("transforms.add_unlike"))
+    return [Spec((*shape[:at], len(sources), *shape[at:]), dtype)]
+
+
+def _new_axes(sources: Sequence[Spec], targets: Targets) -> Proposals:
+    for axis in range(len(sources[0].shape) + 1):
+        # Where nothing is known of the target, experts and layers lie in front.
+        if targets[0] is not None or not axis:
+            yield (axis,)
+
+
+STACK = Kind(
+    name="stack",
+    words=lambda axis: Message("transforms.stack", axis=axis),
+    examples={"stack(0)": [(2, 3), (2, 3), (2, 3)], "stack(-1)": [(2,), (2,)]},
+    arguments=(Argument("axis"),),
+    sources=SEVERAL,
+    specs=_stacked,
+    gives="stacked",
+    forward=lambda arrays, axis: [np.stack(arrays, axis)],
+    inverse=lambda sources, axis: (
+        "unstack",
+        (axis_of(axis, len(sources[0].shape) + 1), len(sources)),
+    ),
+    proposals=_new_axes,
+)
+
+
+def _unstacked(sources: Sequence[Spec], axis: int, count: int) -> list[Spec]:
+    shape, dtype = sources[0]
+    at = axis_of(axis, len(shape))
+    if count < 1 or shape[at] != count:
+        raise MisfitError(Message("transforms.sizes_differ", sizes=str(count), axis=axis))
+    return [Spec(without(shape, at), dtype)] * count
+
+
+def _axes_of_so_many(sources: Sequence[Spec], targets: Targets) -> Proposals:
+    for axis, length in enumerate(sources[0].shape):
+        if length == len(targets) > 1:
+            yield axis, length
+
+
+UNSTACK = Kind(
+    name="unstack",
+    words=lambda axis, count: Message("transforms.unstack", axis=axis, count=count),
+    examples={"unstack(0, 3)": [(3, 2, 2)], "unstack(-1, 2)": [(3, 2)]},
+    arguments=(Argument("axis"), Argument("count")),
+    targets=lambda axis, count: max(count, 0),
+    specs=_unstacked,
+    gives="views",
+    forward=lambda arrays, axis, count: [
+        np.moveaxis(arrays[0], axis, 0)[number, ...] for number in range(count)
+    ],
+    inverse=lambda _, axis, count: ("stack", (axis,)) if count > 1 else ("expand_dims", (axis,)),
+    proposals=_axes_of_so_many,
 )
 
 
@@ -139,7 +192,6 @@ ADD = Kind(
     gives="values",
     forward=_sum,
     proposals=_of_one_dtype,
-    relations={"sum": lambda given, source: ()},
 )
 
 

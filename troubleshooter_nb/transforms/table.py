@@ -1,6 +1,7 @@
 """All kinds of transforms: a closed list, so that no file can name a function to call.
 
-To add one, write its entry in `layouts`, `parts` or `values`, and name it here.
+To add one, write its entry in the module of its like, name it here, and say in `recognised` which
+relation of values it is.
 """
 
 from __future__ import annotations
@@ -16,16 +17,17 @@ from troubleshooter_nb.transforms.layouts import (
     SQUEEZE,
     TRANSPOSE,
 )
-from troubleshooter_nb.transforms.parts import ADD, CONCAT, SPLIT, WEIGHT_NORM
-from troubleshooter_nb.transforms.values import CAST, DROP
+from troubleshooter_nb.transforms.merges import FOLD_BATCH_NORM, LORA
+from troubleshooter_nb.transforms.orders import BLOCKS, FLIP, REPEAT, TAKE
+from troubleshooter_nb.transforms.parts import ADD, CONCAT, SPLIT, STACK, UNSTACK, WEIGHT_NORM
+from troubleshooter_nb.transforms.values import CAST, DROP, OFFSET, SCALE
 
 # The likeliest first: in this order they are proposed where several fit.
 KINDS: Mapping[str, Kind] = {
     kind.name: kind
     for kind in (
         *(COPY, TRANSPOSE, PERMUTE, EXPAND_DIMS, SQUEEZE, RESHAPE),
-        *(SPLIT, CONCAT, ADD, WEIGHT_NORM, CAST, DROP),
+        *(SPLIT, UNSTACK, CONCAT, STACK, ADD, WEIGHT_NORM, LORA, FOLD_BATCH_NORM),
+        *(BLOCKS, TAKE, REPEAT, FLIP, SCALE, OFFSET, CAST, DROP),
     )
 }
-# The kinds of relations between values that some transform is.
-RELATIONS = frozenset(relation for kind in KINDS.values() for relation in kind.relations)

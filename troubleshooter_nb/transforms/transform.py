@@ -4,36 +4,46 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from troubleshooter_nb.errors import WeightMapError
-from troubleshooter_nb.messages import Foreign, Message
+from troubleshooter_nb.messages import Foreign, Message, joined
 from troubleshooter_nb.naming.closeness import closest
-from troubleshooter_nb.ranges import Strided
+from troubleshooter_nb.ranges import Rows, Strided
 from troubleshooter_nb.shapes import Shape
 from troubleshooter_nb.transforms.kind import Arguments, Kind, MisfitError
 from troubleshooter_nb.transforms.spec import Spec, shapes_said
 from troubleshooter_nb.transforms.table import KINDS
 
+Tensor = TypeVar("Tensor")
+# ``(step, tensors)``: the tensors that one step makes.
+Step = Callable[["Transform", list[Tensor]], Sequence[Tensor]]
+_MOST_STEPS = 16  # of one transform
 _CALL = re.compile(r"\s*([a-z_]+)\s*(?:\(([^()]*)\))?\s*")
+_THEN = " | "
 
 
 @dataclass(frozen=True)
 class Transform:
-    """What the values of a row go through.
+    """What the values of a row go through: one step, or several one after the other.
+
+    A step that takes one source is applied to each of several tensors that it is given by the step
+    before it, or before the first one that takes several: ``transpose | concat(0)``.
 
     Attributes
     ----------
     kind : str
-        A name of `KINDS`.
-    arguments : tuple of int or str
+        A name of `KINDS`, of the first step.
+    arguments : tuple of int, float or str
         As the entry of the kind has them.
+    then : Transform, optional
+        What comes after it.
 
     Raises
     ------
@@ -43,6 +53,7 @@ class Transform:
 
     kind: str = "copy"
     arguments: Arguments = ()
+    then: Transform | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -53,14 +64,22 @@ class Transform:
 
     @classmethod
     def parse(cls, text: str) -> Transform:
-        """The transform a text means: ``copy``, ``expand_dims(2)``, ``split(0, 64, 64, 64)``.
+        """The transform a text means: ``expand_dims(2)``, ``split(0, 64, 64) | transpose``.
 
         Raises
         ------
         WeightMapError
             For anything that is not in the closed list; nothing is ever imported or called.
         """
-        match = _CALL.fullmatch(text)
+        steps = text.split("|")
+        if len(steps) > _MOST_STEPS:
+            said = {"count": len(steps), "most": _MOST_STEPS}
+            raise WeightMapError(Message("transforms.too_many_steps", **said))
+        return chained([cls._step_of(step, text) for step in steps])
+
+    @classmethod
+    def _step_of(cls, step: str, text: str) -> Transform:
+        match = _CALL.fullmatch(step)
         if match is None:
             kinds = list(KINDS)
             raise WeightMapError(
@@ -71,44 +90,70 @@ class Transform:
 
     def __str__(self) -> str:
         """The text that `parse` reads, and files hold."""
-        inside = ", ".join(map(str, self.arguments))
-        return f"{self.kind}({inside})" if self.arguments else self.kind
+        return _THEN.join(map(_step_text, self.steps))
+
+    @cached_property
+    def steps(self) -> tuple[Transform, ...]:
+        """Its steps, each a transform without another one after it."""
+        alone = self if self.then is None else Transform(self.kind, self.arguments)
+        return (alone, *(self.then.steps if self.then is not None else ()))
 
     @property
     def entry(self) -> Kind:
-        """What there is to say of its kind."""
+        """What there is to say of the kind of its first step."""
         return KINDS[self.kind]
 
     @property
     def words(self) -> Message:
         """What it does, in a sentence without a subject."""
-        return self.entry.words(*self._bound)
+        words = self.entry.words(*self._bound)
+        if self.then is None:
+            return words
+        return Message("transforms.then", first=words, second=self.then.words)
 
     @property
     def keeps_order(self) -> bool:
         """Whether the values stay in their flat order, so that only the shape changes."""
-        return self.entry.keeps_order
+        return all(step.entry.keeps_order for step in self.steps)
+
+    @property
+    def takes_parts(self) -> bool:
+        """Whether its sources are the parts of a weight that is stored reparametrized."""
+        return self.entry.takes_parts
 
     @property
     def troubleshooter(self) -> str | None:
         """The function that TroubleShooter's json names for it; None where it cannot say it."""
-        return self.entry.troubleshooter.get(self.arguments)
+        return None if self.then is not None else self.entry.troubleshooter.get(self.arguments)
 
     @cached_property
     def _bound(self) -> tuple[Any, ...]:
         return self.entry.bound(self.arguments)
 
+    def is_for_each(self, count: int) -> bool:
+        """Whether a step of a longer transform is applied to so many tensors one by one."""
+        one = self.entry.sources.most == 1
+        return one and count != 1 and self._targets_made == 1
+
+    @property
+    def _targets_made(self) -> int:
+        made = self.entry.targets
+        return made if isinstance(made, int) else made(*self._bound)
+
     def miscounted(self, sources: int, targets: int | None = None) -> str:
         """Why it does not take or give so many tensors, or nothing; `targets` if they are known."""
-        if wrong := self.entry.sources.refused(self, sources):
-            return wrong
-        made = self.entry.targets
-        made = made if isinstance(made, int) else made(*self._bound)
+        made = sources
+        for step in self.steps:
+            if self.then is not None and made and step.is_for_each(made):
+                continue
+            if wrong := step.entry.sources.refused(step, made):
+                return wrong
+            made = step._targets_made
         if targets in (None, made):
             return ""
         if not targets:
             return Message("transforms.needs_a_target", transform=self)
-        if self.entry.targets == 0:
+        if not made and self.entry.targets == 0:
             return Message("transforms.needs_no_target", transform=self)
         return Message("transforms.gives_others", transform=self, made=made, count=targets)
 
@@ -120,10 +165,10 @@ class Transform:
         WeightMapError
             If the sources do not fit the transform.
         """
-        return list(_made(self, tuple(sources)))
+        return list(_made(self, tuple(sources))[-1])
 
     def views(self, source: Spec) -> list[Strided]:
-        """Where the elements of each target stand in its one source; of kinds that give views."""
+        """Where the elements of each target stand in its one source; of steps that give views."""
         # Strides and places say it all: no byte behind the first one is ever touched.
         byte = np.zeros(1, np.uint8)
         steps = tuple(math.prod(source.shape[axis + 1 :]) for axis in range(len(source.shape)))
@@ -135,6 +180,12 @@ class Transform:
             for one in made
         ]
 
+    def rows(self, source: Spec) -> Rows:
+        """Where the rows of the target stand in its one source; of steps that give rows."""
+        if self.entry.rows is None:
+            raise TypeError(self.kind)
+        return Rows(source.shape, *self.entry.rows(source, *self._bound))
+
     def apply(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The target arrays; views of the sources where possible.
 
@@ -144,36 +195,85 @@ class Transform:
             If the arrays do not fit the transform.
         """
         self.specs([Spec(array.shape, array.dtype) for array in arrays])
-        return list(self.entry.forward(arrays, *self._bound))
+        return self.run(arrays, lambda step, given: step.entry.forward(given, *step._bound))
+
+    def run(self, tensors: Sequence[Tensor], make: Step[Tensor]) -> list[Tensor]:
+        """What its steps make of tensors of any kind; ``make(step, tensors)`` makes one step."""
+        return [*self.after_each(tensors, make)][-1]
+
+    def after_each(self, tensors: Sequence[Tensor], make: Step[Tensor]) -> Iterator[list[Tensor]]:
+        """As `run`, what there is after each step."""
+        made = list(tensors)
+        for step in self.steps:
+            each = self.then is not None and step.is_for_each(len(made))
+            made = [
+                one
+                for part in (([t] for t in made) if each else [made])
+                for one in make(step, part)
+            ]
+            yield made
 
     def inverse(self, sources: Sequence[Spec]) -> Transform | None:
         """What turns the targets back into these sources, bit for bit; None where nothing does."""
-        if self.entry.inverse is None:
-            return None
-        kind, arguments = self.entry.inverse(sources, *self._bound)
-        return Transform(kind, tuple(arguments))
+        back = []
+        for step, given in self._given(sources):
+            undone = step.entry.inverse
+            found = None if undone is None else undone(given, *step._bound)
+            if found is None:
+                return None
+            back.append(Transform(found[0], tuple(found[1])))
+        return chained(back[::-1])
 
     def loss(self, sources: Sequence[Spec]) -> str:
         """What is lost on the way, or nothing."""
-        return self.entry.loss(sources, *self._bound)
+        said = [step.entry.loss(given, *step._bound) for step, given in self._given(sources)]
+        return joined([*dict.fromkeys(filter(None, said))])
+
+    def _given(self, sources: Sequence[Spec]) -> Iterator[tuple[Transform, tuple[Spec, ...]]]:
+        """Each step with what it is given."""
+        after = () if self.then is None else _made(self, tuple(sources))
+        given = (tuple(sources), *after)
+        return zip(self.steps, given, strict=False)
+
+
+def _step_text(step: Transform) -> str:
+    inside = ", ".join(map(str, step.arguments))
+    return f"{step.kind}({inside})" if step.arguments else step.kind
+
+
+def chained(steps: Sequence[Transform]) -> Transform:
+    """One transform after the other; those that leave the values as they are are left out."""
+    made: Transform | None = None
+    for transform in reversed(steps):
+        for step in reversed(transform.steps):
+            if step.kind != "copy":
+                made = Transform(step.kind, step.arguments, made)
+    return made or Transform()
 
 
 # The layers of a net ask for the same again and again.
 @lru_cache(maxsize=1 << 12)
-def _made(transform: Transform, sources: tuple[Spec, ...]) -> tuple[Spec, ...]:
-    """What `Transform.specs` gives."""
+def _made(transform: Transform, sources: tuple[Spec, ...]) -> tuple[tuple[Spec, ...], ...]:
+    """Shapes and dtypes after each step."""
     if wrong := transform.miscounted(len(sources)):
         raise WeightMapError(wrong)
-    try:
-        return tuple(transform.entry.specs(sources, *transform._bound))
-    except MisfitError as misfit:
-        where = {"transform": transform, "shapes": shapes_said(sources), "why": misfit.args[0]}
-        raise WeightMapError(Message("transforms.does_not_fit", **where)) from None
+
+    def specs(step: Transform, given: list[Spec]) -> Sequence[Spec]:
+        try:
+            return step.entry.specs(given, *step._bound)
+        except MisfitError as misfit:
+            where = {"transform": step, "shapes": shapes_said(given), "why": misfit.args[0]}
+            raise WeightMapError(Message("transforms.does_not_fit", **where)) from None
+
+    return tuple(map(tuple, transform.after_each(sources, specs)))
 
 
 @lru_cache(maxsize=1 << 12)
 def fitting(
-    sources: tuple[Spec | None, ...], targets: tuple[Shape | None, ...]
+    sources: tuple[Spec | None, ...],
+    targets: tuple[Shape | None, ...],
+    *,
+    everything: bool = False,
 ) -> tuple[Transform, ...]:
     """Transforms that make targets of these shapes of these sources, the likeliest first.
 
@@ -182,21 +282,49 @@ def fitting(
     sources : tuple of Spec or None
     targets : tuple of tuple or None
         A shape each. None is for what is not known, of all names of a side.
+    everything : bool
+        Whether those are given as well that nobody concludes from shapes: other orders of rows,
+        parts, repetitions, and matrices that are transposed before they are joined or after
+        they were split.
     """
-    return tuple(dict.fromkeys(_fitting(sources, targets)))
+    found = dict.fromkeys(_fitting(sources, targets, everything))
+    if everything:
+        found |= dict.fromkeys(_transposed(sources, targets))
+    return tuple(found)
 
 
 def _fitting(
-    sources: tuple[Spec | None, ...], targets: tuple[Shape | None, ...]
+    sources: tuple[Spec | None, ...], targets: tuple[Shape | None, ...], everything: bool
 ) -> Iterator[Transform]:
     known = tuple(spec for spec in sources if spec is not None)
     for kind in KINDS.values():
-        if not kind.may_be(len(sources), len(targets)):
+        asked = everything or not kind.is_asked_for
+        if not asked or not kind.may_be(len(sources), len(targets)):
             continue
         for arguments in kind.proposals(known, targets) if known else kind.blind:
             transform = Transform(kind.name, arguments)
             if _makes(transform, len(sources), known, targets):
                 yield transform
+
+
+def _transposed(
+    sources: tuple[Spec | None, ...], targets: tuple[Shape | None, ...]
+) -> Iterator[Transform]:
+    """Of matrices: each transposed and then joined, or split and then each transposed."""
+    known = tuple(spec for spec in sources if spec is not None)
+    shapes = tuple(shape for shape in targets if shape is not None)
+    if len(known) < len(sources) or len(shapes) < len(targets):
+        return
+    turn = Transform("transpose")
+    if len(known) > 1 and all(len(spec.shape) == 2 for spec in known):
+        turned = tuple(Spec(spec.shape[::-1], spec.dtype) for spec in known)
+        ways = [chained([turn, one]) for one in fitting(turned, targets)]
+    elif len(shapes) > 1 and all(len(shape) == 2 for shape in shapes):
+        turned_back = tuple(shape[::-1] for shape in shapes)
+        ways = [chained([one, turn]) for one in fitting(sources, turned_back)]
+    else:
+        return
+    yield from (way for way in ways if _makes(way, len(sources), known, targets))
 
 
 def _makes(
@@ -206,34 +334,10 @@ def _makes(
     if transform.miscounted(count, len(targets)):
         return False
     try:
-        made = _made(transform, known) if known else ()
+        made = _made(transform, known)[-1] if known else ()
     except WeightMapError:
         return False
     return all(shape in (None, spec.shape) for spec, shape in zip(made, targets, strict=False))
-
-
-def of_relation(kind: str, given: Mapping[str, Any], sources: Sequence[Spec]) -> Transform | None:
-    """The transform that does what a relation of values says; None where there is none.
-
-    Parameters
-    ----------
-    kind, given
-        Kind and arguments of a relation, see `Kind.relations`.
-    sources : sequence of Spec
-        Of the first one alone where not all are known.
-    """
-    for entry in KINDS.values():
-        read = entry.relations.get(kind)
-        arguments = None if read is None else read(given, sources[0])
-        if arguments is None:
-            continue
-        transform = Transform(entry.name, arguments)
-        try:
-            transform.specs(sources)
-        except WeightMapError:
-            continue
-        return transform
-    return None
 
 
 @cache

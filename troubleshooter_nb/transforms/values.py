@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.float_formats import stored_as
-from troubleshooter_nb.metrics.floats import dtype_from_token
-from troubleshooter_nb.transforms.kind import Argument, Kind, dtype_name
+from troubleshooter_nb.metrics.floats import arithmetic_of, computable, dtype_from_token
+from troubleshooter_nb.transforms.kind import Argument, Kind, MisfitError, dtype_name, real_number
 from troubleshooter_nb.transforms.spec import Spec
-
-
-def is_rounded(given: Mapping[str, Any], source: Spec) -> bool:
-    """Whether a relation "cast" says that the target is the source in another dtype."""
-    return bool(given["side"] == "right" and given["dtype"] != source.dtype.name)
 
 
 def _loss(sources: Sequence[Spec], dtype: str) -> str:
@@ -34,10 +28,50 @@ CAST = Kind(
     specs=lambda sources, dtype: [Spec(sources[0].shape, dtype_from_token(dtype))],
     gives="values",
     forward=lambda arrays, dtype: [stored_as(arrays[0], dtype_from_token(dtype))],
-    relations={
-        "cast": lambda given, source: (given["dtype"],) if is_rounded(given, source) else None
-    },
     loss=_loss,
+)
+
+
+def _computed(
+    arrays: Sequence[np.ndarray], *, factor: float = 1.0, shift: float = 0.0
+) -> np.ndarray:
+    """Values times a number and plus one, in float64 and rounded once."""
+    with np.errstate(all="ignore"):
+        made = np.asarray(computable(arrays[0])).astype(np.float64) * factor + shift
+        return stored_as(made, arrays[0].dtype)
+
+
+def _of_floats(sources: Sequence[Spec], _: float) -> Sequence[Spec]:
+    if arithmetic_of(sources[0].dtype) != "float":
+        raise MisfitError(Message("transforms.only_floats", dtype=sources[0].dtype.name))
+    return sources
+
+
+def _rounds(_: Sequence[Spec], number: float) -> str:
+    return Message("transforms.rounds", number=number)
+
+
+SCALE = Kind(
+    name="scale",
+    words=lambda factor: Message("transforms.scale", factor=factor),
+    examples={"scale(0.125)": [(2, 3)], "scale(-3.7)": [(2,)]},
+    arguments=(Argument("factor", real_number),),
+    specs=_of_floats,
+    gives="values",
+    forward=lambda arrays, factor: [_computed(arrays, factor=factor)],
+    loss=_rounds,
+)
+
+
+OFFSET = Kind(
+    name="offset",
+    words=lambda shift: Message("transforms.offset", shift=shift),
+    examples={"offset(1.0)": [(2, 3)], "offset(-0.5)": [(2,)]},
+    arguments=(Argument("shift", real_number),),
+    specs=_of_floats,
+    gives="values",
+    forward=lambda arrays, shift: [_computed(arrays, shift=shift)],
+    loss=_rounds,
 )
 
 

@@ -93,7 +93,7 @@ class Tensors:
 
     def part(self, row: WeightRow) -> str:
         """Why a row takes a part of a weight for the weight, or nothing."""
-        if row.transform.entry.takes_parts or not any(map(is_part, row.sources)):
+        if row.transform.takes_parts or not any(map(is_part, row.sources)):
             return ""
         if all(map(is_part, row.targets)):
             return ""
