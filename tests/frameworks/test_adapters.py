@@ -298,3 +298,70 @@ def test_an_array_is_shown_as_the_framework_shows_a_tensor(framework, shown, dty
     if framework == "mindspore" and dtype == "bfloat16":  # which it shows to six digits
         expected = "[[1.000000 2.000000]]"
     assert adapter.shown(array) == expected
+
+
+def dropped_and_multiplied(framework):
+    """A network with a dropout before a product by two."""
+    if framework == "torch":
+        from torch import nn
+
+        net = nn.Sequential(nn.Dropout(0.5), nn.Linear(2, 1, bias=False))
+    else:
+        from mindspore import nn
+
+        net = nn.SequentialCell(nn.Dropout(p=0.5), nn.Dense(2, 1, has_bias=False))
+    adapter = frameworks.require(framework)
+    adapter.write(adapter.tensors(net)["1.weight"], np.array([[2.0, 2.0]]))
+    return adapter, net
+
+
+@pytest.mark.parametrize("framework", BOTH)
+def test_tensors_are_those_of_the_network_and_take_what_is_written(framework):
+    adapter, net = dropped_and_multiplied(framework)
+    (tensor,) = adapter.tensors(net).values()
+    assert tensor is net[1].weight
+    got = adapter.to_numpy(net[1].weight)
+    assert (got.dtype, got.tolist()) == (np.float32, [[2.0, 2.0]])
+    assert tensor.requires_grad
+
+
+@pytest.mark.parametrize("framework", BOTH)
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_narrow_floats_are_written_bit_for_bit(framework, dtype):
+    adapter = frameworks.require(framework)
+    tensor = tensor_of(framework, np.zeros((2, 2), dtype))
+    if framework == "mindspore":
+        import mindspore
+
+        tensor = mindspore.Parameter(tensor)
+    array = np.array([[0.1, -3.5], [np.inf, 1e-3]]).astype(dtype)
+    adapter.write(tensor, array)
+    assert adapter.to_numpy(tensor).tobytes() == array.tobytes()
+
+
+@pytest.mark.parametrize("framework", BOTH)
+@pytest.mark.parametrize("training", [True, False])
+def test_outputs_are_those_of_evaluating_and_the_modes_stay(framework, training):
+    adapter, net = dropped_and_multiplied(framework)
+    if framework == "torch":
+        net.train(training)
+        net[0].train(not training)
+    else:
+        net.set_train(training)
+        net[0].set_train(not training)
+    assert adapter.is_training(net) is training
+    ((name, got),) = adapter.outputs(net, np.array([[1.0, 3.0]]))
+    assert (name, got.dtype, got.tolist()) == ("output", np.float32, [[8.0]])
+    assert adapter.is_training(net) is training
+    assert adapter.is_training(net[0]) is not training
+
+
+def test_parts_of_a_nested_value_have_places():
+    nested = {"a": np.ones(1), "b": [np.ones(2), (np.ones(3), None)], "c": 3}
+
+    def is_array(value):
+        return isinstance(value, np.ndarray)
+
+    found = {name: len(part) for name, part in frameworks.parts_of(nested, is_array)}
+    assert found == {"output.a": 1, "output.b.0": 2, "output.b.1.0": 3}
+    assert [name for name, _ in frameworks.parts_of(np.ones(1), is_array)] == ["output"]

@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from troubleshooter_nb import frameworks
-from troubleshooter_nb.frameworks.settings import settings_of
+from troubleshooter_nb.frameworks.settings import (
+    depends_on_input,
+    is_known,
+    settings_of,
+    written,
+)
 
 # Layers that compute the same: what the user writes in torch, and in MindSpore.
 EQUAL = [
@@ -44,6 +49,14 @@ EQUAL = [
     ("nn.BatchNorm2d(4)", "nn.BatchNorm2d(4)"),
     ("nn.BatchNorm3d(4)", "nn.BatchNorm3d(4)"),
     ("nn.BatchNorm2d(4, momentum=0.3)", "mint.nn.BatchNorm2d(4, momentum=0.3)"),
+    (
+        "nn.BatchNorm2d(4, track_running_stats=False)",
+        "nn.BatchNorm2d(4, use_batch_statistics=True)",
+    ),
+    ("nn.BatchNorm2d(4, affine=False)", "mint.nn.BatchNorm2d(4, affine=False)"),
+    ("nn.ELU()", "nn.ELU()"),
+    ("nn.CELU(2.0)", "nn.CELU(2.0)"),
+    ("nn.Linear(4, 3, bias=False)", "mint.nn.Linear(4, 3, bias=False)"),
     ("nn.InstanceNorm2d(4)", "nn.InstanceNorm2d(4)"),
     ("nn.GroupNorm(2, 4)", "nn.GroupNorm(2, 4)"),
     ("nn.Dropout(0.1)", "nn.Dropout(p=0.1)"),
@@ -93,6 +106,17 @@ UNEQUAL = [
     ("nn.LayerNorm(4)", "nn.LayerNorm((4,))", {"eps"}),
     ("nn.BatchNorm2d(4, momentum=0.9)", "nn.BatchNorm2d(4)", {"momentum"}),
     ("nn.BatchNorm3d(4, momentum=0.9)", "nn.BatchNorm3d(4)", {"momentum"}),
+    (
+        "nn.BatchNorm2d(4)",
+        "nn.BatchNorm2d(4, use_batch_statistics=False)",
+        {"track_running_stats"},
+    ),
+    (
+        "nn.Conv2d(4, 6, 3, padding=1, padding_mode='reflect')",
+        "nn.Conv2d(4, 6, 3, has_bias=True)",
+        {"padding_mode"},
+    ),
+    ("nn.Conv2d(4, 6, 3)", "mint.nn.Conv2d(4, 6, 3, bias=False)", {"bias"}),
     ("nn.GroupNorm(2, 4)", "nn.GroupNorm(4, 4)", {"num_groups"}),
     ("nn.Dropout(0.9)", "nn.Dropout(keep_prob=0.9)", {"p"}),
     ("nn.GELU()", "nn.GELU()", {"approximate"}),
@@ -186,3 +210,34 @@ def test_one_number_for_all_axes_of_a_layer_of_torch_is_one_per_axis():
         "padding": (0, 0),
         "ceil_mode": True,
     }
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "name", "expected"),
+    [
+        ("Conv2d", {"padding": (1, 1)}, "padding", "padding=(1, 1)"),
+        ("nn.Conv2d", {"pad_mode": "pad", "padding": 1}, "padding", "pad_mode='pad', padding=1"),
+        ("nn.Conv2d", {"pad_mode": "same", "padding": 0}, "padding", "pad_mode='same'"),
+        ("nn.Conv2d", {}, "padding_mode", ""),
+        ("nn.LayerNorm", {"epsilon": 1e-7}, "eps", "epsilon=1e-07"),
+        ("mint.nn.Linear", {"bias": False}, "bias", "bias=False"),
+    ],
+)
+def test_a_setting_is_written_as_its_constructor_takes_it(kind, settings, name, expected):
+    framework = "mindspore" if "nn." in kind else "torch"
+    assert written(kind, settings, name, framework) == expected
+
+
+def test_padding_depends_on_the_input_where_a_stride_meets_the_mode_same():
+    given = {"pad_mode": "same", "kernel_size": (3, 3), "stride": (2, 2)}
+    assert depends_on_input("nn.Conv2d", given, "mindspore")
+    assert not depends_on_input("nn.Conv2d", given | {"stride": (1, 1)}, "mindspore")
+    assert not depends_on_input("nn.Dense", {}, "mindspore")
+
+
+def test_a_class_of_the_user_is_not_known():
+    assert is_known("nn.Dense", "mindspore")
+    assert is_known("BatchNorm3d", "torch")
+    assert not is_known("mypackage.Conv2d", "torch")
+    assert not is_known("Conv2d", "mindspore")
+    assert not is_known("Sequential", "torch")

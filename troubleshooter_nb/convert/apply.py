@@ -11,18 +11,21 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from troubleshooter_nb.analysis.engine import compare_pairing
 from troubleshooter_nb.comparison import Comparison
+from troubleshooter_nb.convert.networks import dump_of_network
 from troubleshooter_nb.dump import ArraySource, Dump, Entry, SizedByShape, files_of
-from troubleshooter_nb.errors import ArgumentError, ReadError, WeightMapError
-from troubleshooter_nb.formats import DumpLike, as_dump, open_dump
+from troubleshooter_nb.errors import ArgumentError, ArgumentTypeError, ReadError, WeightMapError
+from troubleshooter_nb.formats import as_dump, open_dump
 from troubleshooter_nb.formats.checkpoint import Item, item_of
 from troubleshooter_nb.formats.checkpoint_save import WRITERS, WRITTEN
 from troubleshooter_nb.formats.joined_source import joined
 from troubleshooter_nb.formats.mapping_file import read_weight_map
+from troubleshooter_nb.frameworks import adapter_of_network
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.verdict import Tolerance
 from troubleshooter_nb.naming import site_of_parameter
@@ -38,23 +41,36 @@ _MOST_SHOWN = 60
 
 
 def convert_weights(
-    source: DumpLike,
-    destination: str | PathLike[str],
+    source: Any,
+    destination: Any,
     weight_map: WeightMap | str | PathLike[str],
     *,
+    inputs: Any = None,
+    load: bool = True,
+    strict: bool = True,
     executor: Executor | None = None,
     progress: bool | Callable[[int, int], None] | None = None,
 ) -> Comparison:
-    """Write the weights of a checkpoint as a map says, read them back and compare.
+    """Write the weights of a source as a map says, read them back and compare.
 
     Parameters
     ----------
-    source : Dump, path, or mapping of str to array
-        Of either framework, neither of which is needed.
-    destination : str or path-like
-        ``.ckpt``, ``.pth``, ``.pt`` or ``.safetensors``; the file appears whole or not at all.
+    source : network of torch or MindSpore, Dump, path, or mapping of str to array
+        Of files and arrays, neither framework is needed.
+    destination : path, or network of torch or MindSpore
+        ``.ckpt``, ``.pth``, ``.pt`` or ``.safetensors``; the file appears whole or not at all. A
+        network is filled in place, in its own dtypes; it as well changes whole or not at all.
     weight_map : WeightMap, or path
         From `draft_weight_map`, corrected as needed; or a file that `read_weight_map` reads.
+    inputs : array, sequence of arrays, or mapping of str to array, optional
+        What both networks are called with, once their weights are proved: by position, or by
+        keyword. Arrays or tensors of either framework; numbers with a point are given in the dtype
+        of each network. Both evaluate, without gradients, and are left in the modes they were in.
+    load : bool
+        False leaves a network as destination as it is, and compares what it holds.
+    strict : bool
+        Whether each parameter of a network as destination must get values. Where not, a note names
+        those that keep their own, as it does for buffers.
     executor, progress
         As in `compare`, for the proof.
 
@@ -64,30 +80,47 @@ def convert_weights(
         The proof: left is what stands in the written file, after the inverse transform, right is
         the source, tensor by tensor; it passes only if all values are equal. What a transform
         cannot be undone for (``add``, ``cast``) is compared with the transformed source. Notes
-        list what was renamed, transformed, dropped, and kept by the target.
+        list what was renamed, transformed, dropped, and kept by the target. A network holds what
+        its dtypes leave of the source, and is compared with that. Outputs are rows as well, judged
+        by the tolerance that `compare` has by default; the source's are right.
 
     Raises
     ------
     WeightMapError
         If two rows have one target, a name is missing, empty or too long for MindSpore, shapes do
-        not fit, or the destination is a file of the source: all before anything is written. Or if
-        the format cannot hold a tensor of the map.
+        not fit, a network would keep parameters or cannot take values of that kind, or the
+        destination is a file or network of the source: all before anything is written. Or if the
+        format cannot hold a tensor of the map.
     ValueError
-        For another suffix.
+        For another suffix, and for inputs where one side is no network.
+    TypeError
+        If the destination is neither.
     FormatError, OSError
         If the source cannot be opened or the destination not be written.
     """
+    if isinstance(weight_map, (str, PathLike)):
+        weight_map = read_weight_map(weight_map)
+    if not isinstance(weight_map, WeightMap):
+        raise WeightMapError(Message("weight_maps.no_map", got=type(weight_map).__name__))
+    if adapter_of_network(destination) is not None:
+        # Here, for it is made of what follows below.
+        from troubleshooter_nb.convert.load import load_weights
+
+        asked: dict[str, Any] = {"inputs": inputs, "load": load, "strict": strict}
+        asked |= {"executor": executor, "progress": progress}
+        return load_weights(source, destination, weight_map, **asked)
+    if not isinstance(destination, (str, PathLike)):
+        got = type(destination).__name__
+        raise ArgumentTypeError(Message("weight_maps.no_destination", got=got))
+    if inputs is not None:
+        raise ArgumentError(Message("weight_maps.inputs_need_networks"))
     path = Path(destination)
     writer = WRITERS.get(path.suffix.lower())
     if writer is None:
         known = {"name": path.name, "suffixes": list(WRITERS)}
         raise ArgumentError(Message("weight_maps.cannot_write", **known))
-    if isinstance(weight_map, (str, PathLike)):
-        weight_map = read_weight_map(weight_map)
-    if not isinstance(weight_map, WeightMap):
-        raise WeightMapError(Message("weight_maps.no_map", got=type(weight_map).__name__))
-    dump = as_dump(source, "source")
-    weight_map = _of_this_source(weight_map, dump)
+    dump = dump_of(source)
+    weight_map = of_this_source(weight_map, dump)
     weight_map.check()
     _refuse_long_names(weight_map, path)
     _refuse_own_file(source, dump, path)
@@ -95,7 +128,29 @@ def convert_weights(
     path.parent.mkdir(parents=True, exist_ok=True)
     left_out = writer(path, items)
     _pieces.clear()
-    return _proof(dump, path, weight_map, left_out, executor, progress)
+    written = open_dump(path, format=WRITTEN[path.suffix.lower()])
+    written = replace(written, label=path.name)
+    counted = counts_of(weight_map, "weight_maps.rows_written")
+    proof = proof_of(dump, written, weight_map, left_out, executor=executor, progress=progress)
+    return replace(proof, notes=(*proof.notes, counted, *report_of(weight_map, left_out)))
+
+
+def dump_of(source: Any) -> Dump:
+    """The tensors of a source: of a network as they are when they are read.
+
+    Raises
+    ------
+    WeightMapError
+        If a network has none, or none with values.
+    """
+    adapter = adapter_of_network(source)
+    if adapter is None:
+        return as_dump(source, "source")
+    dump = dump_of_network(adapter, source, adapter.layers(source))
+    if dump is None:
+        label = type(source).__name__
+        raise WeightMapError(Message("weight_maps.network_without_values", label=label))
+    return dump
 
 
 def _refuse_long_names(weight_map: WeightMap, path: Path) -> None:
@@ -120,7 +175,7 @@ def _refuse_own_file(source: object, dump: Dump, path: Path) -> None:
             raise WeightMapError(Message("weight_maps.own_file", name=path.name))
 
 
-def _of_this_source(weight_map: WeightMap, dump: Dump) -> WeightMap:
+def of_this_source(weight_map: WeightMap, dump: Dump) -> WeightMap:
     """The map over the tensors that are really there, so that `check` speaks of them."""
     specs: dict[str, Spec] = {}
     for name, source in zip(dump.names, dump.sources, strict=True):
@@ -270,59 +325,81 @@ def _step_made(step: Transform, sources: Sequence[ArraySource]) -> Sequence[Arra
     ]
 
 
+def in_dtype(source: ArraySource, dtype: np.dtype) -> ArraySource:
+    """The values in another dtype; the same handle where they are in it."""
+    if source.dtype == dtype:
+        return source
+    return transformed([source], Transform("cast", (dtype.name,)))[0]
+
+
 def _items(row: WeightRow, dump: Dump) -> Iterable[Item]:
     if not row.targets:
         return
-    results = transformed([_source(dump, name) for name in row.sources], row.transform)
+    results = transformed([source_of(dump, name) for name in row.sources], row.transform)
     for name, result in zip(row.targets, results, strict=True):
         yield item_of(name, result)
 
 
-def _source(dump: Dump, name: str) -> ArraySource:
+def source_of(dump: Dump, name: str) -> ArraySource:
+    """The handle of an entry that is read.
+
+    Raises
+    ------
+    ReadError
+        If it cannot be.
+    """
     source = dump.sources[dump.position(name)]
     if source is None:
         raise ReadError(Message("weight_maps.unreadable", name=name, label=dump.label))
     return source
 
 
-def _proof(
+def proof_of(
     dump: Dump,
-    path: Path,
+    written: Dump,
     weight_map: WeightMap,
-    left_out: Sequence[tuple[str, str]],
-    executor: Executor | None,
-    progress: bool | Callable[[int, int], None] | None,
+    left_out: Sequence[tuple[str, str]] = (),
+    *,
+    outputs: Sequence[tuple[Entry | None, Entry | None]] = (),
+    in_own_dtypes: bool = False,
+    executor: Executor | None = None,
+    progress: bool | Callable[[int, int], None] | None = None,
 ) -> Comparison:
-    written = open_dump(path, format=WRITTEN[path.suffix.lower()])
+    """What was written beside what it came from, tensor by tensor, and equal or not.
+
+    `outputs` are pairs behind the weights, of what was computed with them. Of a target that has
+    dtypes of its own, the source is compared in these.
+    """
     missing = dict(left_out)
     left: list[Entry] = []
     right: list[Entry] = []
     matches: list[Match] = []
     seen: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
+
+    def add(ours: Entry | None, theirs: Entry | None, note: str, *, expected: bool) -> None:
+        is_pair = ours is not None and theirs is not None
+        places = (
+            len(left) if ours is not None else -1,
+            len(right) if theirs is not None else -1,
+        )
+        how = ("user", 1.0) if is_pair else ("unmatched", math.nan)
+        matches.append(Match(*places, *how, note, expected=expected))
+        left.extend([_once(ours, seen[0], len(left))] if ours is not None else [])
+        right.extend([_once(theirs, seen[1], len(right))] if theirs is not None else [])
+
     for row in weight_map:
-        pairs = _undone(row, dump, written, missing)
-        for ours, theirs in pairs:
-            expected = not row.targets
-            matches.append(
-                Match(
-                    len(left) if ours is not None else -1,
-                    len(right) if theirs is not None else -1,
-                    "user" if ours is not None else "unmatched",
-                    1.0 if ours is not None else math.nan,
-                    str(row.transform) if row.transform.kind != "copy" else "",
-                    expected=expected,
-                )
-            )
-            left += [_once(ours, seen[0], len(left))] if ours is not None else []
-            right += [_once(theirs, seen[1], len(right))] if theirs is not None else []
+        note = str(row.transform) if row.transform.kind != "copy" else ""
+        for ours, theirs in _undone(row, dump, written, missing, in_own_dtypes):
+            add(ours, theirs, note, expected=not row.targets)
+    for ours, theirs in outputs:
+        add(ours, theirs, "", expected=False)
     sides = (
-        Dump.from_entries(left, label=path.name, format=written.format, notes=written.notes),
+        Dump.from_entries(left, label=written.label, format=written.format, notes=written.notes),
         Dump.from_entries(right, label=dump.label, format=dump.format, card=dump.card),
     )
     pairing = Pairing.from_matches(*sides, matches)
     exact = Tolerance(0.0, 0.0, equal_nan=True)
-    proof = compare_pairing(pairing, exact, executor=executor, progress=progress, drill_downs=1)
-    return replace(proof, notes=(*proof.notes, *_report(weight_map, left_out)))
+    return compare_pairing(pairing, exact, executor=executor, progress=progress, drill_downs=1)
 
 
 def _once(entry: Entry, seen: Counter[str], order: int) -> Entry:
@@ -334,10 +411,10 @@ def _once(entry: Entry, seen: Counter[str], order: int) -> Entry:
 
 
 def _undone(
-    row: WeightRow, dump: Dump, written: Dump, missing: Mapping[str, str]
+    row: WeightRow, dump: Dump, written: Dump, missing: Mapping[str, str], in_own_dtypes: bool
 ) -> list[tuple[Entry | None, Entry | None]]:
-    """What stands in the file, turned back, beside what it came from."""
-    sources = [_source(dump, name) for name in row.sources]
+    """What was written, turned back, beside what it came from."""
+    sources = [source_of(dump, name) for name in row.sources]
     theirs = [
         Entry(name, site_of_parameter(name), source)
         for name, source in zip(row.sources, sources, strict=True)
@@ -345,10 +422,16 @@ def _undone(
     lost = [name for name in row.targets if name in missing]
     if not row.targets or lost:
         return [(None, entry) for entry in theirs]
-    stored = [_source(written, name) for name in row.targets]
+    stored = [source_of(written, name) for name in row.targets]
     back = row.transform.inverse([Spec(s.shape, s.dtype) for s in sources])
+    results = transformed(sources, row.transform)
+    if in_own_dtypes:
+        results, whole = (
+            [in_dtype(result, one.dtype) for result, one in zip(results, stored, strict=True)],
+            results,
+        )
+        back = back if results == whole else None
     if back is None:
-        results = transformed(sources, row.transform)
         name = " + ".join(row.sources)
         return [
             (
@@ -369,20 +452,26 @@ def _undone(
     ]
 
 
-def _report(weight_map: WeightMap, left_out: Sequence[tuple[str, str]]) -> list[str]:
-    """What happened to the tensors, in sentences."""
+def counts_of(weight_map: WeightMap, id: str) -> Message:
+    """How many rows have targets, and what happens to their tensors."""
     rows = [row for row in weight_map if row.targets]
     renamed = [row for row in rows if row.sources != row.targets]
     changed = [row for row in rows if row.transform.kind != "copy"]
     counts = {"rows": len(rows), "renamed": len(renamed), "changed": len(changed)}
-    said: list[str] = [Message("weight_maps.rows_written", **counts)]
+    return Message(id, **counts)
+
+
+def report_of(weight_map: WeightMap, left_out: Sequence[tuple[str, str]] = ()) -> list[str]:
+    """What was left behind on either side, in sentences."""
     dropped = [name for row in weight_map if not row.targets for name in row.sources]
     lists = {
         "rows_dropped": dropped,
         "rows_missing": weight_map.unmatched_sources,
         "rows_kept": weight_map.unmatched_targets,
     }
-    said += [Message(f"weight_maps.{key}", names=names) for key, names in lists.items() if names]
+    said: list[str] = [
+        Message(f"weight_maps.{key}", names=names) for key, names in lists.items() if names
+    ]
     said += [
         Message("weight_maps.cannot_store", name=name, reason=reason) for name, reason in left_out
     ]

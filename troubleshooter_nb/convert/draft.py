@@ -19,6 +19,8 @@ from troubleshooter_nb.convert.kinds import (
     layers_of,
     transformer_layers,
 )
+from troubleshooter_nb.convert.networks import dump_of_network, specs_of
+from troubleshooter_nb.convert.paired_layers import NetworkLayers, difference_notes
 from troubleshooter_nb.convert.rules import (
     Rule,
     Target,
@@ -26,15 +28,13 @@ from troubleshooter_nb.convert.rules import (
     default_differences,
     rules_for,
 )
-from troubleshooter_nb.dump import ArrayInMemory, ArraySource, Dump, Entry, SizedByShape
+from troubleshooter_nb.dump import ArraySource, Dump, Entry, SizedByShape
 from troubleshooter_nb.errors import ReadError, WeightMapError
 from troubleshooter_nb.formats import as_dump
-from troubleshooter_nb.frameworks import Adapter, LayerFacts, adapter_of_network
+from troubleshooter_nb.frameworks import LayerFacts, adapter_of_network
 from troubleshooter_nb.messages import Message, joined
-from troubleshooter_nb.metrics.floats import dtype_from_token
 from troubleshooter_nb.naming import TRAINING_ROLES, canonical_parameter, site_of_parameter
 from troubleshooter_nb.naming.closeness import closest
-from troubleshooter_nb.ranges import Starts
 from troubleshooter_nb.thresholds import LEAST_DRAFTED, PROVED_BY_NAMES
 from troubleshooter_nb.weight_map import (
     Parts,
@@ -68,6 +68,7 @@ class _Side:
     tied: tuple[tuple[str, ...], ...] = ()  # names of one and the same tensor
     hints: Mapping[str, str] = field(default_factory=dict)  # layer path -> what else it may be
     parts: Mapping[str, Parts] = field(default_factory=dict)  # weights stored as parts
+    network: NetworkLayers | None = None  # where it is one
 
 
 def draft_weight_map(source: Any, target: Any = None) -> WeightMap:
@@ -89,8 +90,10 @@ def draft_weight_map(source: Any, target: Any = None) -> WeightMap:
         Rows by the rules of ``tables/layer_parameters.csv``; with a known target the rest is
         paired by names, shapes and order, with a note. Where both sides have values, those find
         what is transposed, joined or split; rows that names made and values contradict keep a note
-        of what was found instead, and `WeightMap.suggestions` where a transform does it. Layers
-        whose defaults differ between the frameworks are notes.
+        of what was found instead, and `WeightMap.suggestions` where a transform does it. Values
+        that a network as target has by chance count neither for nor against the rows. Of two
+        networks, settings, classes and modes in which paired layers differ are notes, once for all
+        layers of which they are true; of one, layers whose defaults differ between the frameworks.
 
     Raises
     ------
@@ -131,11 +134,25 @@ def draft_weight_map(source: Any, target: Any = None) -> WeightMap:
 
             drafted = with_values(drafted, from_side.dump, to_side.dump)
             drafted = with_evidence(drafted, from_side.dump, to_side.dump)
+            drafted = _without_chance(drafted, to_side)
     notes = [*drafted.notes, *from_side.notes, *(to_side.notes if to_side else ())]
     notes += unsupported
     notes += _guess_notes(from_side, flavour, to_side)
     notes += _part_notes(drafted, to_side)
-    notes += _default_notes(from_side, to_side, flavour)
+    if from_side.network and to_side is not None and to_side.network:
+        notes += difference_notes(drafted, from_side.network, to_side.network)
+    else:
+        notes += _default_notes(from_side, to_side, flavour)
+    return replace(drafted, notes=tuple(notes))
+
+
+def _without_chance(drafted: WeightMap, target: _Side) -> WeightMap:
+    """The map where values that a network has before it is filled count neither for nor against."""
+    if not target.is_network:
+        return drafted
+    unrelated = Message("weight_maps.values_unrelated")
+    to_fill = Message("weight_maps.target_to_fill")
+    notes = (to_fill if note == unrelated else note for note in drafted.notes)
     return replace(drafted, notes=tuple(notes))
 
 
@@ -169,8 +186,10 @@ def _flavour(side: _Side) -> Target:
 def _side(value: Any, argument: str) -> _Side:
     adapter = adapter_of_network(value)
     if adapter is not None:
-        side = _side_of_network(adapter.layers(value), type(value).__name__)
-        return replace(side, dump=_values_of_network(adapter, value, side))
+        layers = adapter.layers(value)
+        side = _side_of_network(layers, type(value).__name__)
+        network = NetworkLayers(adapter.NAME, tuple(layers), adapter.is_training(value))
+        return replace(side, dump=dump_of_network(adapter, value, layers), network=network)
     if isinstance(value, str) and not value.strip():
         raise WeightMapError(Message("weight_maps.empty_argument", argument=argument))
     if not isinstance(value, (Dump, str, PathLike, Mapping)):
@@ -180,7 +199,8 @@ def _side(value: Any, argument: str) -> _Side:
 
 
 def _side_of_network(layers: Sequence[LayerFacts], label: str) -> _Side:
-    specs, kinds, owners = {}, {}, {}
+    specs = specs_of(layers)
+    kinds, owners = {}, {}
     ways: dict[str, list[str]] = {}
     tied: dict[str, list[str]] = {}
     for layer in layers:
@@ -191,8 +211,6 @@ def _side_of_network(layers: Sequence[LayerFacts], label: str) -> _Side:
             paths = [f"{p}.{entry.leaf}" if p else entry.leaf for p in (layer.path, *layer.aliases)]
             ways.setdefault(entry.name, []).extend(paths)
             tied.setdefault(entry.name, []).extend((entry.name, *entry.other_names))
-            for name in (entry.name, *entry.other_names):
-                specs[name] = Spec(entry.shape, dtype_from_token(entry.dtype))
             if entry.name != own:
                 owners[entry.name] = own
     is_mindspore = any(kind.startswith(("nn.", "mint.nn.")) for kind in kinds.values())
@@ -214,49 +232,6 @@ def _groups(names: Iterable[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
     """Several names of one tensor each."""
     groups = (tuple(dict.fromkeys(group)) for group in names)
     return tuple(group for group in groups if len(group) > 1)
-
-
-@dataclass(frozen=True, eq=False)
-class _TensorSource(SizedByShape):
-    """A tensor of a network, turned into an array when it is read."""
-
-    adapter: Adapter
-    tensor: Any
-    shape: tuple[int, ...]
-    dtype: np.dtype
-
-    def files(self) -> tuple[str, ...]:
-        return ()
-
-    def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
-        array = self.adapter.to_numpy(self.tensor)
-        return np.ascontiguousarray(array).reshape(-1)[start:stop]
-
-    def read_rows(self, starts: Starts, length: int) -> np.ndarray:
-        return ArrayInMemory(self.adapter.to_numpy(self.tensor)).read_rows(starts, length)
-
-
-def _values_of_network(adapter: Adapter, net: Any, side: _Side) -> Dump | None:
-    """The tensors of a network as it is now; None where one of them has no values."""
-    # The parameters themselves, so that tied ones are one object.
-    of_cell = getattr(net, "parameters_dict", None)
-    given = net.state_dict(keep_vars=True) if of_cell is None else of_cell()
-    entries: list[Entry] = []
-    sources: dict[int, ArraySource] = {}
-    for order, (name, spec) in enumerate(side.specs.items()):
-        if name not in given or not adapter.is_tensor(given[name]):
-            return None
-        tensor = given[name]
-        made = _TensorSource(adapter, tensor, spec.shape, spec.dtype)
-        source = sources.setdefault(id(tensor), made)
-        try:
-            source.read(0, 1)
-        except ValueError:  # on the meta device
-            return None
-        entries.append(Entry(name, site_of_parameter(name), source, order=order))
-    if not entries:
-        return None
-    return Dump.from_entries(entries, label=side.label, format="checkpoint")
 
 
 def _side_of_dump(dump: Dump) -> _Side:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Protocol, cast
@@ -63,6 +63,9 @@ class LayerFacts:
     aliases: tuple[str, ...] = ()
 
 
+Named = tuple[str, np.ndarray]
+
+
 class Adapter(Protocol):
     """What every framework adapter module offers, under the same names."""
 
@@ -114,6 +117,30 @@ class Adapter(Protocol):
 
     def save_checkpoint(self, net: Any, file: str | PathLike[str]) -> None:
         """Write a network's tensors as a checkpoint of this framework."""
+
+    def tensors(self, net: Any) -> dict[str, Any]:
+        """The parameters and saved buffers themselves, by the names of `layers`.
+
+        Tied ones are one object under each of their names.
+        """
+
+    def write(self, tensor: Any, array: np.ndarray) -> None:
+        """Put values into a tensor of a network, in its own dtype and on its own device.
+
+        `array` has its shape, and a dtype that its dtype can take in. The tensor stays the object
+        it is, and no gradient is kept of the change.
+        """
+
+    def is_training(self, net: Any) -> bool:
+        """Whether a network, at its root, is set to train."""
+
+    def outputs(self, net: Any, *args: np.ndarray, **kwargs: np.ndarray) -> list[Named]:
+        """Names and values of what a network gives for inputs, evaluating and without gradients.
+
+        Floating-point inputs are given in the dtype of the network's first floating-point tensor,
+        which also says on which device. A single output is called ``output``, parts of a nested one
+        ``output.0`` and ``output.logits``. Every layer is left in the mode it was in.
+        """
 
     def describe(self) -> dict[str, Any]:
         """Version, device and the flags that change numbers, as plain values."""
@@ -232,6 +259,20 @@ def adapter_of_network(value: Any) -> Adapter | None:
         if adapter.is_network(value):
             return adapter
     return None
+
+
+def parts_of(
+    value: Any, is_tensor: Callable[[Any], bool], name: str = "output"
+) -> Iterator[tuple[str, Any]]:
+    """The tensors of a nested value with their places: ``output.0``, ``output.logits``."""
+    if is_tensor(value):
+        yield name, value
+    elif isinstance(value, Mapping):
+        for key, part in value.items():
+            yield from parts_of(part, is_tensor, f"{name}.{key}")
+    elif isinstance(value, (list, tuple)):
+        for index, part in enumerate(value):
+            yield from parts_of(part, is_tensor, f"{name}.{index}")
 
 
 def is_plain(value: Any) -> bool:

@@ -20,7 +20,14 @@ from troubleshooter_nb.errors import (
     NoGradientError,
     NotOfferedError,
 )
-from troubleshooter_nb.frameworks import LayerEntry, LayerFacts, is_plain, mindspore_seeds
+from troubleshooter_nb.frameworks import (
+    LayerEntry,
+    LayerFacts,
+    Named,
+    is_plain,
+    mindspore_seeds,
+    parts_of,
+)
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming import BUFFER_LEAVES
 
@@ -144,6 +151,8 @@ _IN_PRIMITIVE = {
     "nn.LayerNorm": ("layer_norm", {"epsilon": "epsilon"}),
     "nn.Conv2d": ("conv2d", {"pad_mode": "pad_mode", "padding": "pad"}),
     **dict.fromkeys(_MOMENTUM_OF_OLD, ("bn_train", {"eps": "epsilon"})),
+    "nn.ELU": ("elu", {"alpha": "alpha"}),
+    "nn.CELU": ("celu", {"alpha": "alpha"}),
 }
 
 
@@ -165,6 +174,8 @@ def settings_of_cell(cell: Any) -> dict[str, Any]:
         settings["pad_mode"] = settings["pad_mode"].lower()
     if kind in _MOMENTUM_OF_OLD:  # they keep the weight of the new statistics
         settings["momentum"] = _rest(settings.get("momentum"))
+    if kind.startswith("mint.") and hasattr(cell, "bias"):
+        settings["bias"] = cell.bias is not None
     if kind == "nn.GELU":
         settings["approximate"] = settings.get("approximate") in (True, "tanh")
     if kind == "nn.Dropout":  # has no effect where p is given
@@ -200,6 +211,52 @@ def load_checkpoint(net: Any, file: str | PathLike[str]) -> tuple[list[str], lis
 def save_checkpoint(net: Any, file: str | PathLike[str]) -> None:
     """Write the parameters; MindSpore adds ``.ckpt`` where it is missing."""
     mindspore.save_checkpoint(net, os.fspath(file))
+
+
+def tensors(net: Any) -> dict[str, Any]:
+    """The parameters themselves, by the names they are saved under."""
+    return dict(net.parameters_dict())
+
+
+def write(tensor: Any, array: np.ndarray) -> None:
+    """Put values into a parameter in its own dtype."""
+    tensor.set_data(_tensor_of(array.reshape(tuple(tensor.shape)), tensor.dtype))
+
+
+def _tensor_of(array: np.ndarray, dtype: Any = None) -> Any:
+    """A tensor of these values; MindSpore takes no ml_dtypes, float32 holds them exactly."""
+    is_own = array.dtype.isbuiltin == 2  # those of ml_dtypes have one order only
+    native = array.dtype if is_own else array.dtype.newbyteorder("=")
+    plain = np.array(array, dtype=native, order="C")
+    for name, (_, bits) in _BITS.items():
+        if plain.dtype == bits:
+            plain, dtype = plain.astype(np.float32), dtype or getattr(mindspore, name.lower())
+    return mindspore.Tensor(plain) if dtype is None else mindspore.Tensor(plain, dtype)
+
+
+def is_training(net: Any) -> bool:
+    """Whether a network, at its root, is set to train."""
+    return bool(net.training)
+
+
+def outputs(net: Any, *args: np.ndarray, **kwargs: np.ndarray) -> list[Named]:
+    """Names and values of what a network gives, evaluating and without gradients."""
+    kinds = (tensor.dtype for tensor in tensors(net).values())
+    lead = next((kind for kind in kinds if "Float" in str(kind)), mindspore.float32)
+
+    def given(array: np.ndarray) -> Any:
+        is_float = array.dtype.kind == "f" or array.dtype.isbuiltin == 2
+        return _tensor_of(array, lead if is_float else None)
+
+    modes = [(cell, cell.training, cell.phase) for _, cell in net.cells_and_names()]
+    try:
+        net.set_train(False)
+        made = net(*map(given, args), **{name: given(array) for name, array in kwargs.items()})
+        return [(name, to_numpy(tensor)) for name, tensor in parts_of(made, is_tensor)]
+    finally:
+        for cell, training, phase in modes:
+            cell.add_flags(training=training)
+            cell.phase = phase
 
 
 def describe() -> dict[str, Any]:

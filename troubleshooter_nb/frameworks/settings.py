@@ -18,7 +18,7 @@ _COMMON: dict[str, tuple[str, dict[str, str]]] = {
         "in_features out_features bias",
         {"in_channels": "in_features", "out_channels": "out_features", "has_bias": "bias"},
     ),
-    "BatchNorm": ("num_features eps momentum", {}),
+    "BatchNorm": ("num_features eps momentum affine track_running_stats", {}),
     "InstanceNorm": ("num_features eps", {}),
     "LayerNorm": ("normalized_shape eps", _NORM),
     "RMSNorm": ("eps", _NORM),
@@ -28,6 +28,8 @@ _COMMON: dict[str, tuple[str, dict[str, str]]] = {
     "Softmax": ("dim", {"axis": "dim"}),
     "LogSoftmax": ("dim", {"axis": "dim"}),
     "LeakyReLU": ("negative_slope", {"alpha": "negative_slope"}),
+    "ELU": ("alpha", {}),
+    "CELU": ("alpha", {}),
     "Hardtanh": ("min_val max_val", {}),
     "Flatten": ("start_dim end_dim", {}),
     "PixelShuffle": ("upscale_factor", {}),
@@ -45,9 +47,12 @@ _COMMON: dict[str, tuple[str, dict[str, str]]] = {
     "CrossEntropyLoss": ("reduction ignore_index label_smoothing", {}),
     "MSELoss": ("reduction", {}),
     "L1Loss": ("reduction", {}),
-    "Conv": ("in_channels out_channels kernel_size stride padding dilation groups bias", _CONV),
+    "Conv": (
+        "in_channels out_channels kernel_size stride padding dilation groups bias padding_mode",
+        _CONV,
+    ),
     "ConvTranspose": (
-        "in_channels out_channels kernel_size stride padding dilation groups bias",
+        "in_channels out_channels kernel_size stride padding dilation groups bias output_padding",
         _CONV,
     ),
     "MaxPool": ("kernel_size stride padding return_indices", {}),
@@ -61,6 +66,8 @@ _RENAMED = {
     "Conv3dTranspose": "ConvTranspose3d",
     "SyncBatchNorm": "BatchNorm",
 }
+# What of a layer of mindspore.nn says a setting, where that is not one argument of another name.
+_WRITTEN = {"padding": ("pad_mode", "padding"), "track_running_stats": ("use_batch_statistics",)}
 _PER_AXIS = ("kernel_size", "stride", "padding", "dilation", "output_padding")
 _AXES = ("dim", "start_dim", "end_dim")
 
@@ -85,18 +92,51 @@ def settings_of(kind: str, settings: Mapping[str, Any], framework: str) -> Setti
         ``dim_from_front``: whether it is also the last one, only an input tells. A class of the
         user's own has its attributes as they are.
     """
-    prefix, _, name = kind.rpartition(".")
-    is_mindspore = framework == "mindspore"
-    if is_mindspore and prefix not in ("nn", "mint.nn"):
-        return dict(settings)
-    word = _RENAMED.get(name, name) if is_mindspore else name
-    family, rank = _family(word)
     found = dict(settings)
-    if is_mindspore:
-        found = _translated(family, rank, found, is_older=prefix == "nn")
-    elif prefix:  # a class of the user's that is called like one of torch's
+    word = _word(kind, framework)
+    if not word:
         return found
+    family, rank = _family(word)
+    if framework == "mindspore":
+        found = _translated(family, rank, found, is_older=kind.startswith("nn."))
     return _in_one_form(family, rank, found)
+
+
+def is_known(kind: str, framework: str) -> bool:
+    """Whether `settings_of` says of such a layer what means the same in both frameworks."""
+    return _family(_word(kind, framework))[0] in _COMMON
+
+
+def written(kind: str, settings: Mapping[str, Any], name: str, framework: str) -> str:
+    """A setting as the constructor of its layer takes it: ``pad_mode='same'``, ``bias=True``.
+
+    `kind` and `settings` are those given to `settings_of`, `name` a key of what it gave; empty
+    where the layer does not say it.
+    """
+    names: tuple[str, ...] = (name,)
+    if framework == "mindspore" and kind.startswith("nn."):
+        _, words = _COMMON.get(_family(_word(kind, framework))[0], ("", {}))
+        theirs = {word: own for own, word in words.items()}
+        names = _WRITTEN.get(name, (theirs.get(name, name),))
+        if settings.get("pad_mode") in ("valid", "same"):  # then the number is not used
+            names = tuple(one for one in names if one != "padding")
+    said = (f"{one}={settings[one]!r}" for one in names if one in settings)
+    return ", ".join(said)
+
+
+def depends_on_input(kind: str, settings: Mapping[str, Any], framework: str) -> bool:
+    """Whether only the size of an input tells by how much a layer pads it."""
+    names, _ = _COMMON.get(_family(_word(kind, framework))[0], ("", {}))
+    is_open = "padding" not in settings_of(kind, settings, framework)
+    return is_open and "padding" in names.split() and settings.get("pad_mode") == "same"
+
+
+def _word(kind: str, framework: str) -> str:
+    """Torch's word for a layer of a framework; empty for a class of the user's."""
+    prefix, _, name = kind.rpartition(".")
+    if framework == "mindspore":
+        return _RENAMED.get(name, name) if prefix in ("nn", "mint.nn") else ""
+    return "" if prefix else name
 
 
 def _family(word: str) -> tuple[str, int]:
@@ -123,8 +163,15 @@ def _chosen(names: str, settings: Settings) -> Settings:
     return {name: settings[name] for name in names.split() if name in settings}
 
 
-def _turn_momentum(found: Settings, rank: int) -> None:
-    """MindSpore's is the weight of the old statistics, torch's that of the new."""
+def _turn_statistics(found: Settings, rank: int) -> None:
+    """MindSpore's momentum is the weight of the old statistics, torch's that of the new.
+
+    `use_batch_statistics` is None where the mode decides; False, which no layer of torch can be
+    set to, uses the running statistics in training too.
+    """
+    uses = found.get("use_batch_statistics", "")
+    if uses in (None, True, False):
+        found["track_running_stats"] = {None: True, True: False, False: "always used"}[uses]
     if found.get("momentum") is not None:
         found["momentum"] = round(1 - found["momentum"], 12)  # 0.1, not 0.09999999999999998
 
@@ -145,7 +192,8 @@ def _name_reduction(found: Settings, rank: int) -> None:
 
 
 def _pad_conv(found: Settings, rank: int) -> None:
-    """`padding` as numbers, where it can be given in numbers."""
+    """`padding` as numbers, where it can be given in numbers; of nothing but zeros."""
+    found["padding_mode"] = "zeros"
     _pad(found, rank, _same_conv)
 
 
@@ -153,6 +201,7 @@ def _pad_transposed(found: Settings, rank: int) -> None:
     """As `_pad_conv`: MindSpore lets no output be smaller than the stride makes it."""
     reach = _reach(found, rank)
     steps = _of_all_axes(found.get("stride", 1), rank)
+    found.setdefault("output_padding", 0)
     if found.get("pad_mode") == "valid" and any(map(int.__lt__, reach, steps)):
         found.pop("padding", None)
     else:
@@ -208,7 +257,7 @@ def _reach(found: Settings, rank: int) -> list[int]:
 
 
 _CHANGES: dict[str, Callable[[Settings, int], None]] = {
-    "BatchNorm": _turn_momentum,
+    "BatchNorm": _turn_statistics,
     "Dropout": _turn_keep,
     "GELU": _name_form,
     "MSELoss": _name_reduction,

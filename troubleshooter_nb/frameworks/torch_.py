@@ -13,7 +13,14 @@ import torch
 from torch.nn.utils.parametrize import ParametrizationList
 
 from troubleshooter_nb.errors import ArgumentError, NoGradientError, NotOfferedError
-from troubleshooter_nb.frameworks import LayerEntry, LayerFacts, is_plain, torch_seeds
+from troubleshooter_nb.frameworks import (
+    LayerEntry,
+    LayerFacts,
+    Named,
+    is_plain,
+    parts_of,
+    torch_seeds,
+)
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming import Role
 
@@ -173,6 +180,54 @@ def load_checkpoint(net: Any, file: str | PathLike[str]) -> tuple[list[str], lis
 def save_checkpoint(net: Any, file: str | PathLike[str]) -> None:
     """Write ``net.state_dict()``."""
     torch.save(net.state_dict(), file)
+
+
+def tensors(net: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """The parameters and saved buffers themselves, by the names of ``state_dict()``."""
+    state = net.state_dict(keep_vars=True)
+    return {name: tensor for name, tensor in state.items() if is_tensor(tensor)}
+
+
+def write(tensor: torch.Tensor, array: np.ndarray) -> None:
+    """Put values into a tensor in its own dtype and on its own device."""
+    with torch.no_grad():
+        tensor.copy_(_tensor_of(array).reshape(tensor.shape))
+
+
+def _tensor_of(array: np.ndarray) -> torch.Tensor:
+    """A tensor of the host with these bits."""
+    is_own = array.dtype.isbuiltin == 2  # those of ml_dtypes have one order only
+    native = array.dtype if is_own else array.dtype.newbyteorder("=")
+    plain = np.array(array, dtype=native, order="C")
+    for dtype, (carrier, bits) in _BITS.items():
+        if plain.dtype == bits:
+            integers = plain.view(torch.empty(0, dtype=carrier).numpy().dtype)
+            return torch.from_numpy(integers).view(dtype)
+    return torch.from_numpy(plain)
+
+
+def is_training(net: torch.nn.Module) -> bool:
+    """Whether a network, at its root, is set to train."""
+    return net.training
+
+
+def outputs(net: torch.nn.Module, *args: np.ndarray, **kwargs: np.ndarray) -> list[Named]:
+    """Names and values of what a network gives, evaluating and without gradients."""
+    lead = next((t for t in tensors(net).values() if t.is_floating_point()), torch.empty(0))
+
+    def given(array: np.ndarray) -> torch.Tensor:
+        tensor = _tensor_of(array).to(lead.device)
+        return tensor.to(lead.dtype) if tensor.is_floating_point() else tensor
+
+    modes = {module: module.training for module in net.modules()}
+    try:
+        net.eval()
+        with torch.no_grad():
+            made = net(*map(given, args), **{name: given(array) for name, array in kwargs.items()})
+        return [(name, to_numpy(tensor)) for name, tensor in parts_of(made, is_tensor)]
+    finally:
+        for module, training in modes.items():
+            module.training = training
 
 
 def describe() -> dict[str, Any]:
