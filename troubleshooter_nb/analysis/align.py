@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from os import PathLike
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, Union, cast
 
 import numpy as np
 
@@ -47,15 +47,19 @@ from troubleshooter_nb.pairing import Match, Pairing, places_of
 from troubleshooter_nb.table import Table
 from troubleshooter_nb.thresholds import NEAR_MISS_ROWS, TIES_BYTES
 
+if TYPE_CHECKING:
+    from troubleshooter_nb.weight_map import WeightMap
+
 PairingMethod = Literal["auto", "name", "order", "shape"]
-MappingLike = (
-    str
-    | PathLike[str]
-    | MappingFile
-    | Sequence[MappingFile]
-    | Mapping[str, str | None]
-    | Iterable[tuple[str | None, str | None]]
-)
+MappingLike = Union[
+    str,
+    PathLike[str],
+    MappingFile,
+    Sequence[MappingFile],
+    Mapping[str, str | None],
+    Iterable[tuple[str | None, str | None]],
+    "WeightMap",
+]
 
 _UNKNOWN = (np.nan, np.nan, np.nan)
 _Group = tuple[int, int, str]  # step, rank, and the role of what only training needs
@@ -89,7 +93,8 @@ def pair_dumps(
         ``{left name: right name}`` for pairs that are
         known; None on a side declares that a partner is expected to be missing. Names may be
         given with ``.npy`` or, where it means one entry only, as the path. The method pairs the
-        rest.
+        rest. A `WeightMap` makes the weights of the left side what they are on the right, joined,
+        split, in another order, before they are paired.
     fuzzy : bool
         With ``auto``: ignore the numbers of calls of operators and keep only their order. Without,
         numbers count where both runs have the same calls.
@@ -160,6 +165,8 @@ def pair_dumps(
     check_fuzzy(fuzzy)
     with uncollected():
         left, whole = as_dump(left, "left"), as_dump(right, "right")
+        if mapping is not None:
+            left, mapping = _made_by_map(left, whole, mapping)
         right = _in_places_of(left, whole)
         given = _labelled(_given_matches(left, right, mapping), left, right)
         # What is given of a call stays in sight, so that the rest of the call follows it.
@@ -421,6 +428,23 @@ def _given_matches(left: Dump, right: Dump, mapping: MappingLike | None) -> list
             raise PairingError(Message("pairings.no_common_place", **said))
         matches += [Match(found[0][place], found[1][place], "user", 1.0) for place in places]
     return matches
+
+
+def _made_by_map(left: Dump, right: Dump, mapping: MappingLike) -> tuple[Dump, MappingLike | None]:
+    """The left side as a weight map makes it and the pairs that follow; of others, as it is."""
+    # Here, for only who has a map pays for it.
+    from troubleshooter_nb.convert.mapped import mapped
+    from troubleshooter_nb.formats.mapping_file import is_weight_map, read_weight_map
+    from troubleshooter_nb.weight_map import WeightMap
+
+    if isinstance(mapping, (str, PathLike)) and is_weight_map(mapping):
+        mapping = read_weight_map(mapping)
+    if not isinstance(mapping, WeightMap):
+        return left, mapping
+    made = mapped(left, mapping)
+    known = set(right.names)
+    pairs = dict.fromkeys(name for row in mapping for name in row.targets if name in known)
+    return made, {name: name for name in pairs if name in made}
 
 
 def _files_of(

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import warnings
+from collections.abc import Iterable
+from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +38,9 @@ def grammar() -> Grammar:
     words.option("--like", value="PATH", meaning=Message("command.like"))
     reads = one_of("mindspore", "mint", "torch")
     words.option("--to", value="FRAMEWORK", meaning=Message("command.to"), read=reads)
+    words.switch("--accept", meaning=Message("command.accept"))
+    words.option("--drop", value="NAME", meaning=Message("command.drop"), several=True)
+    words.option("--keep", value="NAME", meaning=Message("command.keep"), several=True)
     words.option("--save-map", value="FILE", meaning=Message("command.save_map"))
     options.add_outputs(words)
     return words
@@ -43,17 +50,18 @@ def run(asked: argparse.Namespace) -> int:
     """Draft a map or take the one given, write it or what it makes, and print the proof."""
     from troubleshooter_nb.cli.terminal import complain, rewrapped, say
 
-    if sum(word is not None for word in (asked.map, asked.like, asked.to)) > 1:
+    if asked.to is not None and (asked.map or asked.like):
         raise WrongWords(Message("command.one_target"))
     is_draft = Path(asked.destination).suffix.lower() in _MAPS
     maps, proofs = _planned(asked, is_draft=is_draft)
-    weight_map = _map_of(asked)
+    weight_map = _declared(asked, _map_of(asked))
     tell = complain if asked.json else say
     if is_draft or asked.map is None:
         tell(rewrapped(repr(weight_map)))
     tell(maps.write(weight_map))
     if is_draft:
-        return exit_codes.DIFFERS if weight_map.problems() else exit_codes.PASSED
+        doubts = _said_of(weight_map)
+        return exit_codes.DIFFERS if weight_map.problems() or doubts else exit_codes.PASSED
     return _converted(asked, weight_map, proofs)
 
 
@@ -98,12 +106,16 @@ def _converted(asked: argparse.Namespace, weight_map: WeightMap, proofs: Outputs
     from troubleshooter_nb.cli.summary import exit_code_of
     from troubleshooter_nb.cli.terminal import complain, paragraph, say
     from troubleshooter_nb.convert.apply import convert_weights
+    from troubleshooter_nb.errors import TroubleshooterWarning
+    from troubleshooter_nb.weight_map.doubts import has_doubts
 
-    proof = convert_weights(asked.source, asked.destination, weight_map)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TroubleshooterWarning)  # they are the proof's first notes
+        proof = convert_weights(asked.source, asked.destination, weight_map)
     tell = complain if asked.json else say
     tell(paragraph(Message("command.written", file=asked.destination)))
     give(asked, proof, proofs, _proof_lines)
-    return exit_code_of(proof)
+    return exit_code_of(proof) or (exit_codes.DIFFERS if has_doubts(proof.notes) else 0)
 
 
 def _proof_lines(proof: Comparison) -> list[str]:
@@ -120,6 +132,38 @@ def _map_of(asked: argparse.Namespace) -> WeightMap:
     from troubleshooter_nb.formats.mapping_file import read_weight_map
 
     if asked.map is not None:
-        return read_weight_map(asked.map)
+        read = read_weight_map(asked.map)
+        if asked.like is None:
+            return read
+        wanted = draft_weight_map(asked.source, asked.like)
+        return replace(read, source=wanted.source, target=wanted.target)
     loaded_by = _LOADED_BY.get(Path(asked.destination).suffix.lower())
     return draft_weight_map(asked.source, asked.like or asked.to or loaded_by)
+
+
+def _declared(asked: argparse.Namespace, weight_map: WeightMap) -> WeightMap:
+    """The map with what its user says: what is accepted, goes nowhere or stays as it is."""
+    if asked.accept:
+        weight_map = weight_map.accept()
+    sources = weight_map.source or [name for row in weight_map for name in row.sources]
+    targets = weight_map.target or [name for row in weight_map for name in row.targets]
+    for pattern in asked.drop:
+        weight_map = weight_map.drop(*_meant(pattern, sources))
+    for pattern in asked.keep:
+        weight_map = weight_map.keep(*_meant(pattern, targets))
+    return weight_map
+
+
+def _meant(pattern: str, names: Iterable[str]) -> list[str]:
+    """The names that a pattern means; one that means none stands for itself."""
+    return [name for name in names if fnmatchcase(name, pattern)] or [pattern]
+
+
+def _said_of(weight_map: WeightMap) -> list[Message]:
+    """The doubts of a map, which are printed."""
+    from troubleshooter_nb.cli.terminal import complain, paragraph
+
+    doubts = weight_map.doubts()
+    for said in doubts:
+        complain(paragraph(said))
+    return doubts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
@@ -19,16 +20,22 @@ from troubleshooter_nb.analysis.engine import compare_pairing
 from troubleshooter_nb.comparison import Comparison
 from troubleshooter_nb.convert.networks import dump_of_network
 from troubleshooter_nb.dump import ArraySource, Dump, Entry, SizedByShape, files_of
-from troubleshooter_nb.errors import ArgumentError, ArgumentTypeError, ReadError, WeightMapError
+from troubleshooter_nb.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    ReadError,
+    TroubleshooterWarning,
+    WeightMapError,
+)
 from troubleshooter_nb.formats import as_dump, open_dump
 from troubleshooter_nb.formats.checkpoint import Item, item_of
 from troubleshooter_nb.formats.checkpoint_save import WRITERS, WRITTEN
 from troubleshooter_nb.formats.joined_source import joined
 from troubleshooter_nb.formats.mapping_file import read_weight_map
 from troubleshooter_nb.frameworks import adapter_of_network
-from troubleshooter_nb.messages import Message
+from troubleshooter_nb.messages import Message, told
 from troubleshooter_nb.metrics.verdict import Tolerance
-from troubleshooter_nb.naming import site_of_parameter
+from troubleshooter_nb.naming import TRAINING_ROLES, site_of_parameter
 from troubleshooter_nb.pairing import Match, Pairing
 from troubleshooter_nb.ranges import PIECE, Pieces, Rows, Starts, Strided, gathered, read_rows
 from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow
@@ -124,6 +131,7 @@ def convert_weights(
     weight_map.check()
     _refuse_long_names(weight_map, path)
     _refuse_own_file(source, dump, path)
+    doubts = warned_of(weight_map)
     items = [item for row in weight_map for item in _items(row, dump)]
     path.parent.mkdir(parents=True, exist_ok=True)
     left_out = writer(path, items)
@@ -132,7 +140,8 @@ def convert_weights(
     written = replace(written, label=path.name)
     counted = counts_of(weight_map, "weight_maps.rows_written")
     proof = proof_of(dump, written, weight_map, left_out, executor=executor, progress=progress)
-    return replace(proof, notes=(*proof.notes, counted, *report_of(weight_map, left_out)))
+    notes = [*doubts, *proof.notes, counted, *report_of(weight_map, left_out)]
+    return replace(proof, notes=tuple(notes))
 
 
 def dump_of(source: Any) -> Dump:
@@ -177,9 +186,11 @@ def _refuse_own_file(source: object, dump: Dump, path: Path) -> None:
 
 def of_this_source(weight_map: WeightMap, dump: Dump) -> WeightMap:
     """The map over the tensors that are really there, so that `check` speaks of them."""
+    mapped = {*weight_map.source, *(name for row in weight_map for name in row.sources)}
+    states = dump.index["role"].isin(TRAINING_ROLES).values.tolist()
     specs: dict[str, Spec] = {}
-    for name, source in zip(dump.names, dump.sources, strict=True):
-        if source is not None:
+    for name, source, is_state in zip(dump.names, dump.sources, states, strict=True):
+        if source is not None and (name in mapped or not is_state):
             specs[name] = Spec(source.shape, source.dtype)
     reasons = dict(zip(dump.names, dump.index["reason"].values, strict=True))
     for row in weight_map:
@@ -391,6 +402,12 @@ def proof_of(
         note = str(row.transform) if row.transform.kind != "copy" else ""
         for ours, theirs in _undone(row, dump, written, missing, in_own_dtypes):
             add(ours, theirs, note, expected=not row.targets)
+    for name in weight_map.unmatched_sources:
+        lost = Entry(name, site_of_parameter(name), source_of(dump, name))
+        add(None, lost, "", expected=False)
+    for name in weight_map.unmatched_targets:
+        reason = Message("weight_maps.nothing_written")
+        add(Entry(name, site_of_parameter(name), reason=reason), None, "", expected=False)
     for ours, theirs in outputs:
         add(ours, theirs, "", expected=False)
     sides = (
@@ -461,17 +478,30 @@ def counts_of(weight_map: WeightMap, id: str) -> Message:
     return Message(id, **counts)
 
 
+def warned_of(weight_map: WeightMap) -> list[Message]:
+    """The doubts of a map, of which its user is warned before anything is written."""
+    doubts = weight_map.doubts()
+    for said in doubts:
+        # The line that called `convert_weights`.
+        warnings.warn(told(said), TroubleshooterWarning, stacklevel=3)
+    return doubts
+
+
 def report_of(weight_map: WeightMap, left_out: Sequence[tuple[str, str]] = ()) -> list[str]:
     """What was left behind on either side, in sentences."""
-    dropped = [name for row in weight_map if not row.targets for name in row.sources]
-    lists = {
-        "rows_dropped": dropped,
-        "rows_missing": weight_map.unmatched_sources,
-        "rows_kept": weight_map.unmatched_targets,
-    }
+    absent = {name for name, _ in left_out}
+    rows = [row for row in weight_map if row.targets and absent.isdisjoint(row.targets)]
+    written = {name for row in rows for name in row.sources}
+    total = sum(spec.size for spec in weight_map.source.values())
+    share = sum(weight_map.source[name].size for name in written) / total if total else 1.0
     said: list[str] = [
-        Message(f"weight_maps.{key}", names=names) for key, names in lists.items() if names
+        Message(
+            "weight_maps.covered", share=share, count=len(written), total=len(weight_map.source)
+        )
     ]
+    dropped = [name for row in weight_map if not row.targets for name in row.sources]
+    lists = {"rows_dropped": dropped, "rows_kept": list(weight_map.kept)}
+    said += [Message(f"weight_maps.{key}", names=names) for key, names in lists.items() if names]
     said += [
         Message("weight_maps.cannot_store", name=name, reason=reason) for name, reason in left_out
     ]

@@ -23,6 +23,7 @@ from troubleshooter_nb.convert.likeness import (
     key_of,
     likeness,
 )
+from troubleshooter_nb.convert.merged import computed_said, merged_row
 from troubleshooter_nb.dump import ArraySource, Dump
 from troubleshooter_nb.errors import WeightMapError
 from troubleshooter_nb.messages import Message, ids_of, joined
@@ -149,6 +150,7 @@ class _Search:
     theirs: Mapping[str, ArraySource]
     pairs: Mapping[str, _Pair]
     found: dict[str, _Finding] = field(default_factory=dict)  # by target
+    merged: dict[str, tuple[WeightRow, float]] = field(default_factory=dict)  # by target
     notes: dict[str, str] = field(default_factory=dict)  # by source
     _prints: dict[tuple[str, str], Fingerprint] = field(default_factory=dict)
     _searched: int = 0
@@ -170,6 +172,7 @@ class _Search:
         self._relations(differing)
         self._correlated([p for p in by_size if p.like is not None and p.like.kind == "similar"])
         self._misfits()
+        self._computed()
         for pair in self.pairs.values():
             if note := self._note(pair):
                 self.notes[pair.name] = note
@@ -301,7 +304,23 @@ class _Search:
             if relation is not None:
                 self.found[pair.target] = _Finding(pair.name, relation)
 
+    def _computed(self) -> None:
+        """Weights that the target holds together with what has no partner of its own."""
+        free = [name for name in self.drafted.unmatched_sources if name in self.ours]
+        for pair in self.pairs.values() if free else ():
+            open_ = pair.like is not None and pair.like.kind in ("other", "similar", "near")
+            if not open_ or not pair.fits or pair.target in self.found:
+                continue
+            found = merged_row(pair.name, pair.target, self.ours, self.theirs, free)
+            if found is not None:
+                self.merged[pair.target] = found
+                free = [name for name in free if name not in found[0].sources]
+
     def _note(self, pair: _Pair) -> str:
+        if pair.target in self.merged:
+            row, residual = self.merged[pair.target]
+            said = computed_said(row.transform)
+            return Message("weight_maps.values_related", relation=said, residual=residual)
         finding = self.found.get(pair.target)
         if finding is None:
             return self._of_unexplained(pair) if pair.differs else ""
@@ -333,12 +352,16 @@ class _Search:
     @property
     def _share(self) -> float:
         compared = self._compared
-        related = sum(not pair.differs or pair.target in self.found for pair in compared)
+        explained = {*self.found, *self.merged}
+        related = sum(not pair.differs or pair.target in explained for pair in compared)
         return related / len(compared) if compared else 0.0
 
     def suggestions(self) -> Iterator[WeightRow]:
         """Rows that a transform of the closed list makes right, the surest first."""
         taken: set[str] = set()
+        for made, _ in self.merged.values():
+            taken |= {f"<{name}" for name in made.sources} | {f">{name}" for name in made.targets}
+            yield made
         sure = sorted(self.found.items(), key=lambda item: item[1].relation.residual)
         for target, finding in sure:
             row = self._suggested(target, finding)

@@ -23,6 +23,7 @@ from troubleshooter_nb.convert.apply import (
     report_of,
     source_of,
     transformed,
+    warned_of,
 )
 from troubleshooter_nb.convert.networks import dump_of_network, specs_of
 from troubleshooter_nb.dump import ArrayInMemory, ArraySource, Dump, Entry
@@ -69,20 +70,23 @@ def load_weights(
     kept = _kept(weight_map, adapter.tensors(net))
     if strict:
         _refuse_unfilled(kept, layers, label)
+    # What is a parameter was refused, unless its user said that it may keep its values.
+    target = {n: spec for n, spec in specs_of(layers).items() if n in kept or n in results}
+    weight_map = replace(weight_map, target=target, kept=(*weight_map.kept, *kept))
+    doubts = warned_of(weight_map)
     outputs: _Outputs = []
     with _filled(adapter, adapter.tensors(net), results if load else {}):
         if inputs is not None and theirs is not None:
             outputs = _outputs(((adapter, net), (theirs, source)), inputs)
     options: dict[str, Any] = {"executor": executor, "progress": progress}
     proof = proof_of(dump, held, weight_map, outputs=outputs, in_own_dtypes=True, **options)
-    target = {n: spec for n, spec in specs_of(layers).items() if n in kept or n in results}
     notes = [
         counts_of(weight_map, f"weight_maps.rows_{'loaded' if load else 'compared'}"),
-        *report_of(replace(weight_map, target=target)),
+        *report_of(weight_map),
     ]
     if cast := [name for name, (_, is_cast) in results.items() if is_cast]:
         notes.append(Message("weight_maps.rows_cast", names=cast))
-    proof = replace(proof, notes=(*proof.notes, *notes))
+    proof = replace(proof, notes=(*doubts, *proof.notes, *notes))
     return _with_outputs(proof, outputs, options) if outputs else proof
 
 

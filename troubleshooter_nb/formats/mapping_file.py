@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -35,6 +36,8 @@ from troubleshooter_nb.transforms import Spec, Transform, of_troubleshooter
 from troubleshooter_nb.weight_map import WeightMap, WeightRow
 
 _LARGEST = 64 * 1024**2  # bytes
+_HEAD = 1 << 16  # bytes in which the key of the rows of a weight map begins
+_WEIGHTS = re.compile(rb"^weights:\s*(\[\]\s*)?$", re.MULTILINE)
 _KEYS = ("from", "to", "transform", "note", "said")
 
 
@@ -72,18 +75,28 @@ def read_weight_map(
             if size > _LARGEST:
                 raise FormatError(Message("mappings.map_too_large", size=size))
             content = file.read(size)
-        labels: dict[str, str] = {}
         # The old tool wrote its json under any name; a yaml map never begins so.
         if path.suffix in (".yaml", ".yml") and not content.lstrip().startswith(b"["):
-            rows, labels = _of_yaml(content)
+            read = _of_yaml(content)
         else:
-            rows = _of_json(content)
-    read = WeightMap(tuple(rows), source or {}, target)
-    return replace(
-        read,
-        source_label=labels.get("source_label", read.source_label),
-        target_label=labels.get("target_label", read.target_label),
-    )
+            read = WeightMap(tuple(_of_json(content)), {})
+    return replace(read, source=source or {}, target=target)
+
+
+def is_weight_map(path: str | PathLike[str]) -> bool:
+    """Whether a file is a weight map as `write_weight_map` writes it as yaml, by its beginning.
+
+    False as well of what cannot be read.
+    """
+    path = path_of(path)
+    if path.suffix not in (".yaml", ".yml") or not path.is_file():
+        return False
+    try:
+        with opened(path) as (file, (size, _)):
+            head = file.read(min(size, _HEAD))
+    except (FormatError, OSError):
+        return False
+    return _WEIGHTS.search(head) is not None
 
 
 def write_weight_map(weight_map: WeightMap, path: str | PathLike[str]) -> Path:
@@ -124,7 +137,8 @@ def write_weight_map(weight_map: WeightMap, path: str | PathLike[str]) -> Path:
         labels = {"source": weight_map.source_label, "target": weight_map.target_label}
         from troubleshooter_nb.formats.yaml_text import dumped  # brings yaml, which is slow
 
-        text = dumped({**labels, "weights": rows})
+        kept = {"keep": list(weight_map.kept)} if weight_map.kept else {}
+        text = dumped({**labels, **kept, "weights": rows})
     path.parent.mkdir(parents=True, exist_ok=True)
     with written_whole(path) as stream:
         stream.write(text.encode())
@@ -141,9 +155,11 @@ def not_written_as(what: str, path: Path) -> Message:
 def unsaid_in_weight_map(weight_map: WeightMap, path: str | PathLike[str]) -> list[Message]:
     """What a file of this name leaves out of a map, a sentence each.
 
-    Rows that drop a tensor have no word in the ``.json``. The ``.yaml`` leaves out nothing.
+    Rows that drop a tensor, and what the target keeps, have no word in the ``.json``. The ``.yaml``
+    leaves out nothing.
     """
     dropped = [" + ".join(row.sources) for row in weight_map.rows if not row.targets]
+    dropped += weight_map.kept
     if Path(path).suffix != ".json" or not dropped:
         return []
     named_so = {"file": Path(path).name, "count": len(dropped), "names": dropped}
@@ -227,8 +243,8 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _of_yaml(content: bytes) -> tuple[list[WeightRow], dict[str, str]]:
-    """The rows, and the labels of both sides."""
+def _of_yaml(content: bytes) -> WeightMap:
+    """The rows, the labels of both sides, and what the target keeps."""
     from troubleshooter_nb.formats.yaml_text import loaded_once  # brings yaml, which is slow
 
     loaded = loaded_once(content)
@@ -236,11 +252,21 @@ def _of_yaml(content: bytes) -> tuple[list[WeightRow], dict[str, str]]:
     if not isinstance(rows, list):
         raise FormatError(Message("mappings.no_weight_map", why=Message("mappings.no_weights")))
     labels = {
-        f"{side}_label": whole(loaded[side])
+        side: whole(loaded[side])
         for side in ("source", "target")
         if isinstance(loaded.get(side), str) and loaded[side]
     }
-    return [_row(number, row) for number, row in enumerate(rows)], labels
+    kept = loaded.get("keep") or []
+    if not isinstance(kept, list) or not all(isinstance(name, str) for name in kept):
+        raise FormatError(Message("mappings.keep_names", got=str(kept)[:80]))
+    read = tuple(_row(number, row) for number, row in enumerate(rows))
+    return WeightMap(
+        read,
+        {},
+        source_label=labels.get("source", "source"),
+        target_label=labels.get("target", "target"),
+        kept=tuple(map(whole, kept)),
+    )
 
 
 def _row(number: int, row: Any) -> WeightRow:

@@ -58,6 +58,9 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "map": ("the weight map to use, instead of a draft", "采用的权重映射，不再起草"),
     "like": ("a checkpoint that has the names and shapes that are wanted", "具有目标名称与形状的权重文件"),
     "to": ("mindspore, mint or torch: whose layers are wanted; default by the name of the destination", "mindspore、mint 或 torch：目标框架的层；默认由目标文件名决定"),
+    "accept": ("take what values prove instead of what names say", "采用数值所证实的，而非按名称得出的"),
+    "drop": ("a tensor of the source that is meant to go nowhere, or a pattern as layers.*.bias", "有意不写出的源张量，或 layers.*.bias 这样的模式"),
+    "keep": ("a tensor of the target that is meant to keep its values, or a pattern", "有意保持原值的目标张量，或模式"),
     "save_map": ("write the map that is used, .yaml or .json", "写出所用的映射，.yaml 或 .json"),
     # what is wrong with the words
     "no_verb": ("no verb {word!r}; there are {verbs}{closest}", "没有动词 {word!r}；可用的有 {verbs}{closest}"),
@@ -68,7 +71,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "operands": ("{verb} needs {names: }, for example: {example}", "{verb} 需要 {names: }，例如：{example}"),
     "too_many": ("too many words for {verb}: {words:r}; it takes {names: }", "{verb} 的参数过多：{words:r}；应为 {names: }"),
     "no_numbers": ("{flag} takes numbers and ranges such as 0,2-4, got {value}", "{flag} 应为数字与范围，例如 0,2-4，得到 {value}"),
-    "one_target": ("--map, --like and --to exclude each other: give one of them", "--map、--like 与 --to 只能给出其一"),
+    "one_target": ("--to excludes --map and --like: give one of them", "--to 不能与 --map 或 --like 同时给出"),
     "map_alone": ("{file} gets the map alone: no proof and no other map is written", "{file} 只写映射：不会写证明，也不写其他映射"),
     "no_cause": ("no cause {id!r}{closest}", "没有原因 {id!r}{closest}"),
     "see_help": ("All words: {command}", "全部写法：{command}"),

@@ -25,6 +25,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "row_permutation": ("{right} is {left} with every {period} rows along axis {axis} taken as {swapped} instead of {shape}", "{right}等于{left}沿轴 {axis} 每 {period} 行按 {swapped} 而非 {shape} 取用"),
     "rows_in_another_order": ("{right} is {left} with its rows along axis {axis} in another order", "{right}等于{left}沿轴 {axis} 的各行换了顺序"),
     "rows": ("{right} is made of rows of {left} along axis {axis}, in an order of its own", "{right}由{left}沿轴 {axis} 的行按另一顺序组成"),
+    "computed": ("the target is computed from several: it {how}", "目标由多个来源计算得到：{how}"),
     "two_steps": ("{first}; {second}", "{first}；{second}"),
     "between": ("an array between", "中间数组"),
     "that_array": ("that array", "该中间数组"),

@@ -39,16 +39,10 @@ _MOST_LISTED = 16
 _MOST_CHANGING = 40
 _MOST_NAMES = 6
 _MOST_NOTES = 4
-# What values said against a row, and against a map, as `convert.evidence` does.
-_AGAINST = {f"weight_maps.values_{id}" for id in ("related", "of_other", "differ")}
+# What values said against a map, as `convert.evidence` does.
 _UNRELATED = {f"weight_maps.{id}_unrelated" for id in ("rows", "values")}
 # Of the note of a row that `WeightMap.match_rest` made, not a person.
 _AUTO = "pairings.auto_matched"
-
-
-def is_contradicted(note: str) -> bool:
-    """Whether the note of a row says that values speak against it, as `convert.evidence` does."""
-    return not _AGAINST.isdisjoint(ids_of(note))
 
 
 def weight_map_text(rows: xr.Dataset, facts: Mapping[str, Any]) -> str:
@@ -129,7 +123,7 @@ def _answers(columns: Table, facts: Mapping[str, Any]) -> list[tuple[str, str, s
     changed = sum(kind not in ("copy", "drop") for kind in columns["transform"])
     dropped = int((columns["transform"] == "drop").sum())
     complete = facts["coverage"] == 1.0 or not facts["unmatched_sources"]
-    contradicted = any(map(is_contradicted, columns["note"])) or bool(facts["suggestions"])
+    contradicted = facts["contradicted"] or bool(facts["suggestions"])
     contradicted |= any(not _UNRELATED.isdisjoint(ids_of(note)) for note in facts["notes"])
     counts = {"renamed": f"{renamed:,}", "changed": f"{changed:,}", "dropped": f"{dropped:,}"}
     text = sentence("pages.map_coverage", language, share=percent(facts["coverage"]), **counts)

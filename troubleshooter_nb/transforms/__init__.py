@@ -7,7 +7,7 @@ that says nothing and the "drop" of one without a target.
 """
 
 from troubleshooter_nb.transforms.parts import norm_axes
-from troubleshooter_nb.transforms.recognised import RELATIONS, of_relation
+from troubleshooter_nb.transforms.recognised import RELATIONS, of_relation, simplest
 from troubleshooter_nb.transforms.spec import Spec, shapes_said
 from troubleshooter_nb.transforms.table import KINDS
 from troubleshooter_nb.transforms.transform import Transform, chained, fitting, of_troubleshooter
@@ -23,4 +23,5 @@ __all__ = [
     "of_relation",
     "of_troubleshooter",
     "shapes_said",
+    "simplest",
 ]

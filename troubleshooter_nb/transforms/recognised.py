@@ -48,11 +48,11 @@ def _step(kind: str, *arguments: Any) -> Transform:
     return Transform(kind, arguments)
 
 
-def _simplest(number: float) -> float:
-    """The shortest number that fitted ones are within their error: 0.125 for 0.12499999."""
+def simplest(number: float, error: float = _FITTED) -> float:
+    """The shortest number within a relative error of a fitted one: 0.125 for 0.12499999."""
     for digits in range(1, 8):
         short = float(f"{number:.{digits}g}")
-        if abs(short - number) <= _FITTED * abs(number):
+        if abs(short - number) <= error * abs(number):
             return short
     return number
 
@@ -145,8 +145,8 @@ _STEPS: Mapping[str, Callable[[Given, Spec], Steps | None]] = {
     "identical": lambda given, source: [],
     "close": lambda given, source: [],
     "cast": _cast,
-    "scale": lambda given, source: [_step("scale", _simplest(given["scale"]))],
-    "offset": lambda given, source: [_step("offset", _simplest(given["offset"]))],
+    "scale": lambda given, source: [_step("scale", simplest(given["scale"]))],
+    "offset": lambda given, source: [_step("offset", simplest(given["offset"]))],
     "reshape": lambda given, source: [_step("reshape", *given["shape"])],
     "transpose": _of_axes,
     "permute": _of_axes,

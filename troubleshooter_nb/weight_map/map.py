@@ -20,6 +20,7 @@ from troubleshooter_nb.shapes import with_shape_texts
 from troubleshooter_nb.transforms import Spec, Transform
 from troubleshooter_nb.undo import History
 from troubleshooter_nb.weight_map.candidates import candidates, rest_of
+from troubleshooter_nb.weight_map.doubts import doubts_of, is_contradicted
 from troubleshooter_nb.weight_map.renaming import Renaming, renamed
 from troubleshooter_nb.weight_map.rows import (
     JOIN,
@@ -64,6 +65,8 @@ class WeightMap:
     suggestions : tuple of WeightRow
         Rows that values prove instead of those that names made; `accept` takes them over. No two
         have a name in common.
+    kept : tuple of str
+        Targets that keep what they have, on purpose; see `keep`.
     """
 
     rows: tuple[WeightRow, ...]
@@ -73,6 +76,7 @@ class WeightMap:
     target_label: str = "target"
     notes: tuple[str, ...] = ()
     suggestions: tuple[WeightRow, ...] = ()
+    kept: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         """Number of rows."""
@@ -107,8 +111,8 @@ class WeightMap:
 
     @property
     def unmatched_targets(self) -> list[str]:
-        """Names of a known target that no row fills: the target keeps what it has there."""
-        used = set(used_names(self.rows, "target"))
+        """Names of a known target that no row fills and nobody said to `keep`."""
+        used = {*used_names(self.rows, "target"), *self.kept}
         return [name for name in self.target or () if name not in used]
 
     @property
@@ -199,11 +203,42 @@ class WeightMap:
         position = position_of(self.rows, name, target)
         return replace(self, rows=self.rows[:position] + self.rows[position + 1 :])
 
-    def drop(self, source: str) -> WeightMap:
-        """A map in which this tensor of the source goes nowhere, on purpose."""
-        self.tensors.check_sources([source])
-        kept = [row for row in self.rows if source not in row.sources]
-        return self.with_rows([*kept, WeightRow((source,), (), Transform("drop"), how="edited")])
+    def drop(self, *sources: str) -> WeightMap:
+        """A map in which these tensors of the source go nowhere, on purpose.
+
+        Raises
+        ------
+        EntryNotFoundError
+            If a known source has no such name; the message lists the closest.
+        """
+        self.tensors.check_sources(sources)
+        left = [row for row in self.rows if not set(sources) & set(row.sources)]
+        dropped = [WeightRow((one,), (), Transform("drop"), how="edited") for one in sources]
+        return self.with_rows([*left, *dropped])
+
+    def keep(self, *targets: str) -> WeightMap:
+        """A map in which these tensors of the target keep what they have, on purpose.
+
+        Rows that fill them are taken out.
+
+        Raises
+        ------
+        EntryNotFoundError
+            If a known target has no such name; the message lists the closest.
+        """
+        self.tensors.check([], targets)
+        rows = [row for row in self.rows if not set(targets) & set(row.targets)]
+        return replace(self.with_rows(rows), kept=tuple(dict.fromkeys((*self.kept, *targets))))
+
+    def doubts(self) -> list[Message]:
+        """What speaks against the map though it can be converted: a sentence each.
+
+        Rows that values contradict; targets that nothing fills; sources without a place, with their
+        share of the elements; sources without elements. Whoever means it so says it: by `pair` or
+        `transform` of a row, `keep` of a target, `drop` of a source.
+        """
+        sources, targets = self.unmatched_sources, self.unmatched_targets
+        return doubts_of(self.rows, self.source, sources, targets)
 
     def transform(self, name: str | int, transform: str, *, target: str | None = None) -> WeightMap:
         """A map in which this row, named as for `unpair`, has another transform.
@@ -254,7 +289,13 @@ class WeightMap:
         accepted_map = self.with_rows([*beside(self.rows, edited), *edited])
         return replace(accepted_map, notes=notes)
 
-    def fitting(self, source: str | Sequence[str], target: str | Sequence[str]) -> list[Transform]:
+    def fitting(
+        self,
+        source: str | Sequence[str],
+        target: str | Sequence[str],
+        *,
+        everything: bool = False,
+    ) -> list[Transform]:
         """Transforms that give the target's shape from this source, the likeliest first.
 
         Parameters
@@ -262,6 +303,9 @@ class WeightMap:
         source, target : str or list of str
             As for `pair`: several targets are parts of one source, in this order, and several
             sources are joined in theirs, or added where their shapes are equal.
+        everything : bool
+            Whether those are given as well that nobody concludes from shapes: see
+            `troubleshooter_nb.transforms.fitting`.
 
         Raises
         ------
@@ -274,7 +318,8 @@ class WeightMap:
         of elements differ. Where nothing is known of the target, ``copy`` of one source, what joins
         several, and parts of equal size.
         """
-        return list(self.tensors.fitting(_names(source), _names(target)))
+        names = _names(source), _names(target)
+        return list(self.tensors.fitting(*names, everything=everything))
 
     def misfit(self, source: str | Sequence[str], target: str | Sequence[str]) -> str:
         """Why no transform makes this target of this source, or nothing; raises as `fitting`."""
@@ -469,6 +514,7 @@ class WeightMap:
             "coverage": self.coverage,
             "unmatched_sources": self.unmatched_sources,
             "unmatched_targets": self.unmatched_targets,
+            "contradicted": any(is_contradicted(row.note) for row in self.rows),
             "notes": self.notes,
             "suggestions": len(self.suggestions),
             "known": bool(self.source) or not self.rows,

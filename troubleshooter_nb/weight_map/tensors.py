@@ -43,12 +43,14 @@ class Tensors:
         known = self.target if side == "target" else self.source or None
         return dict.fromkeys((*more, *used_names(rows, side))) if known is None else known
 
-    def fitting(self, sources: Sequence[str], targets: Sequence[str]) -> tuple[Transform, ...]:
+    def fitting(
+        self, sources: Sequence[str], targets: Sequence[str], *, everything: bool = False
+    ) -> tuple[Transform, ...]:
         """Transforms that make these targets of these sources, see `WeightMap.fitting`."""
         self.check(sources, targets)
         ours = [self.source[name] if self.source else None for name in sources]
         theirs = [None if self.target is None else self.target[name].shape for name in targets]
-        return fitting(tuple(ours), tuple(theirs))
+        return fitting(tuple(ours), tuple(theirs), everything=everything)
 
     def misfit(self, sources: Sequence[str], targets: Sequence[str]) -> str:
         """Why no transform makes these targets of these sources, or nothing."""

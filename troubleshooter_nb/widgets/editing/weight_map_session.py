@@ -16,9 +16,9 @@ from troubleshooter_nb.formats.mapping_file import write_weight_map
 from troubleshooter_nb.messages import Message, joined
 from troubleshooter_nb.metrics.floats import dtype_from_token
 from troubleshooter_nb.naming.closeness import Candidate
-from troubleshooter_nb.render.weight_map_view import is_contradicted
 from troubleshooter_nb.shapes import shape_text
 from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow
+from troubleshooter_nb.weight_map.doubts import is_contradicted
 from troubleshooter_nb.weight_map.rows import SIDES, used_names
 from troubleshooter_nb.widgets.editing.offered_names import Version, next_version
 from troubleshooter_nb.widgets.editing.page import Cells, Names, NumberedNames
@@ -251,7 +251,7 @@ class WeightMapSession(Session[WeightMap]):
         names = tuple(sources), tuple(targets)
         # Where shapes are not known, what was parted goes together again as it was.
         again = None if self._knows(*names) else self.history.value.parted.get(names)
-        found = self.value.fitting(sources, targets)
+        found = self.value.fitting(sources, targets, everything=True)
         suggested = self.value.suggested_for(sources[0])
         for row in (again, suggested):
             if row is not None and (row.sources, row.targets) == names:
@@ -320,7 +320,9 @@ class WeightMapSession(Session[WeightMap]):
         """Transforms that fit, and what the values say."""
         row = self.value.rows[self._position(cells)]
         known = bool(row.targets) and self._knows(row.sources, row.targets)
-        transforms = self.value.fitting(row.sources, row.targets) if known else []
+        transforms = []
+        if known:
+            transforms = self.value.fitting(row.sources, row.targets, everything=True)
         if row.transform not in transforms:
             transforms = [row.transform, *transforms]
         return self._listed_transforms(transforms) | self.preview(cells, str(row.transform))
