@@ -340,7 +340,7 @@ def test_what_a_json_leaves_out_can_be_asked_for_before(tmp_path):
     dropped = MAP.drop("q").drop("bn.weight")
     assert unsaid_in_weight_map(dropped, "map.yaml") == unsaid_in_weight_map(MAP, "m.json") == []
     (lost,) = unsaid_in_weight_map(dropped, "map.json")
-    assert lost.startswith("map.json was written without 2 dropped tensors")
+    assert lost.startswith("map.json was written without 2 dropped or kept tensors")
     assert "('bn.weight', 'q')" in lost
     with pytest.warns(TroubleshooterWarning) as warned:
         write_weight_map(dropped, tmp_path / "map.json")
@@ -721,3 +721,27 @@ def test_the_table_of_messages_goes_to_netcdf(tmp_path):
     table = WeightMap(rows, {}).to_dataset()
     table.to_netcdf(tmp_path / "x.nc", engine="netcdf4")
     assert [type(note) for note in table["note"].values] == [Message, Message]
+
+
+def test_what_is_not_declared_is_a_doubt(tmp_path):
+    weights = {"a": Spec((2, 3), F4), "b": Spec((3,), F4), "empty": Spec((0, 3), F4)}
+    wanted = {"a": Spec((2, 3), F4), "empty": Spec((0, 3), F4), "own": Spec((4,), F4)}
+    rows = tuple(WeightRow((name,), (name,)) for name in ("a", "empty"))
+    doubtful = WeightMap(rows, weights, wanted)
+    assert [said.id.partition(".")[2] for said in doubtful.doubts()] == [
+        "unfilled",
+        "without_a_place",
+        "no_elements",
+    ]
+    assert "33.3% of its elements" in doubtful.doubts()[1]
+    declared = doubtful.drop("b").keep("own").drop("empty").keep("empty")
+    assert declared.doubts() == []
+    assert declared.kept == ("own", "empty")
+    assert doubtful.keep("a").unmatched_sources == ["a", "b"]
+    read = read_weight_map(write_weight_map(declared, tmp_path / "m.yaml"))
+    assert read.kept == declared.kept
+    with pytest.raises(EntryNotFoundError, match="own"):
+        doubtful.keep("owm")
+    (tmp_path / "bad.yaml").write_text("keep: own\nweights: []\n")
+    with pytest.raises(FormatError, match="keep takes a list"):
+        read_weight_map(tmp_path / "bad.yaml")

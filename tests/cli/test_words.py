@@ -40,7 +40,7 @@ WRONG = {
     ("open",): "open needs PATH",
     ("pair", "a", "b", "--kind", "x"): "--kind takes one of data, layer, cell, api",
     ("convert", "a", "b.txt"): r"\.ckpt",
-    ("convert", "a", "b.ckpt", "--map", "m", "--to", "torch"): "exclude each other",
+    ("convert", "a", "b.ckpt", "--map", "m", "--to", "torch"): "--to excludes --map",
     ("convert", "a", "b.yaml", "-o", "x.html"): "b.yaml gets the map alone",
     ("causes", "bias_mising"): "no cause 'bias_mising'; closest: 'bias_missing'",
     ("--language", "fr", "compare"): "--language takes one of en, zh, got 'fr'",

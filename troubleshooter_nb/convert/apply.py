@@ -186,11 +186,14 @@ def _refuse_own_file(source: object, dump: Dump, path: Path) -> None:
 
 def of_this_source(weight_map: WeightMap, dump: Dump) -> WeightMap:
     """The map over the tensors that are really there, so that `check` speaks of them."""
-    mapped = {*weight_map.source, *(name for row in weight_map for name in row.sources)}
+    named = {name for row in weight_map for name in row.sources}
+    mapped = {*weight_map.source, *named}
+    # One tensor under several names is written by any of them.
+    also = {name for names in dump.tied if not named.isdisjoint(names) for name in names} - named
     states = dump.index["role"].isin(TRAINING_ROLES).values.tolist()
     specs: dict[str, Spec] = {}
     for name, source, is_state in zip(dump.names, dump.sources, states, strict=True):
-        if source is not None and (name in mapped or not is_state):
+        if source is not None and name not in also and (name in mapped or not is_state):
             specs[name] = Spec(source.shape, source.dtype)
     reasons = dict(zip(dump.names, dump.index["reason"].values, strict=True))
     for row in weight_map:

@@ -27,6 +27,7 @@ from troubleshooter_nb.convert.rules import (
     counterparts,
     default_differences,
     rules_for,
+    without_counterpart,
 )
 from troubleshooter_nb.dump import ArraySource, Dump, Entry, SizedByShape
 from troubleshooter_nb.errors import ReadError, WeightMapError
@@ -135,6 +136,7 @@ def draft_weight_map(source: Any, target: Any = None) -> WeightMap:
             drafted = with_values(drafted, from_side.dump, to_side.dump)
             drafted = with_evidence(drafted, from_side.dump, to_side.dump)
             drafted = _without_chance(drafted, to_side)
+    drafted = drafted.keep(*_counters(drafted))
     notes = [*drafted.notes, *from_side.notes, *(to_side.notes if to_side else ())]
     notes += unsupported
     notes += _guess_notes(from_side, flavour, to_side)
@@ -181,6 +183,12 @@ def _flavour(side: _Side) -> Target:
     mint = sum(kind.startswith("mint.") for kind in side.kinds.values())
     plain = sum(kind.startswith("nn.") for kind in side.kinds.values())
     return "mindspore.mint" if mint > plain else "mindspore.nn"
+
+
+def _counters(drafted: WeightMap) -> list[str]:
+    """Targets that nothing fills because the source's framework has no such thing."""
+    names = drafted.unmatched_targets
+    return [name for name in names if name.rpartition(".")[2] in without_counterpart()]
 
 
 def _side(value: Any, argument: str) -> _Side:

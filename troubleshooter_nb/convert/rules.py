@@ -178,6 +178,12 @@ def default_differences(kind: str, target_kind: str | None = None) -> list[Defau
     ]
 
 
+@functools.cache
+def without_counterpart() -> frozenset[str]:
+    """Ends of names of torch's tensors that MindSpore needs none of: counters of batches."""
+    return frozenset(row.torch_leaf for row in _rows() if row.transform == "drop")
+
+
 @dataclass(frozen=True)
 class _Row:
     torch_kind: str
