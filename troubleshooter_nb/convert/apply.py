@@ -28,7 +28,7 @@ from troubleshooter_nb.formats.mapping_file import read_weight_map
 from troubleshooter_nb.frameworks import adapter_of_network
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.verdict import Tolerance
-from troubleshooter_nb.naming import site_of_parameter
+from troubleshooter_nb.naming import Role, Site
 from troubleshooter_nb.pairing import Match, Pairing
 from troubleshooter_nb.ranges import PIECE, Pieces, Starts, Strided, gathered, read_rows
 from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow
@@ -381,9 +381,10 @@ def _undone(
 ) -> list[tuple[Entry | None, Entry | None]]:
     """What was written, turned back, beside what it came from."""
     sources = [source_of(dump, name) for name in row.sources]
+    roles = [dump.index["role"].values[dump.position(name)] for name in row.sources]
     theirs = [
-        Entry(name, site_of_parameter(name), source)
-        for name, source in zip(row.sources, sources, strict=True)
+        Entry(name, _site(name, role), source)
+        for name, role, source in zip(row.sources, roles, sources, strict=True)
     ]
     lost = [name for name in row.targets if name in missing]
     if not row.targets or lost:
@@ -401,8 +402,8 @@ def _undone(
         name = " + ".join(row.sources)
         return [
             (
-                Entry(target, site_of_parameter(target), source),
-                Entry(name, site_of_parameter(row.sources[0]), result),
+                Entry(target, _site(target, roles[0]), source),
+                Entry(name, _site(row.sources[0], roles[0]), result),
             )
             for target, source, result in zip(row.targets, stored, results, strict=True)
         ]
@@ -411,11 +412,16 @@ def _undone(
     several = len(ours) > 1
     return [
         (
-            Entry(f"{name}[{number}]" if several else name, site_of_parameter(name), source),
+            Entry(f"{name}[{number}]" if several else name, _site(name, roles[0]), source),
             entry,
         )
         for number, (source, entry) in enumerate(zip(ours, theirs, strict=True))
     ]
+
+
+def _site(name: str, role: Role) -> Site:
+    """The site of a tensor that is what its source is, whatever its own name says."""
+    return Site("checkpoint", name, role=role)
 
 
 def counts_of(weight_map: WeightMap, id: str) -> Message:

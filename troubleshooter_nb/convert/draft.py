@@ -33,7 +33,7 @@ from troubleshooter_nb.errors import ReadError, WeightMapError
 from troubleshooter_nb.formats import as_dump
 from troubleshooter_nb.frameworks import LayerFacts, adapter_of_network
 from troubleshooter_nb.messages import Message, joined
-from troubleshooter_nb.naming import ASIDE_ROLES, canonical_parameter, site_of_parameter
+from troubleshooter_nb.naming import ASIDE_ROLES, Site, canonical_parameter
 from troubleshooter_nb.naming.closeness import closest
 from troubleshooter_nb.thresholds import LEAST_DRAFTED, PROVED_BY_NAMES
 from troubleshooter_nb.weight_map import (
@@ -515,7 +515,7 @@ def _hollow(specs: Mapping[str, Spec], label: str) -> Dump:
     entries = []
     for order, (name, spec) in enumerate(specs.items()):
         source: ArraySource = _Hollow(spec.shape, spec.dtype)
-        entries.append(Entry(name, site_of_parameter(name), source, order=order))
+        entries.append(Entry(name, Site("checkpoint", name, role="parameter"), source, order=order))
     return Dump.from_entries(entries, label=label, format="checkpoint")
 
 
