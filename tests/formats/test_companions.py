@@ -304,9 +304,19 @@ def test_integers_and_scales_of_a_network_stay_what_they_are(tmp_path):
     assert found["table.weight"] == found["lookup.weight"] == "buffer"
 
 
-def test_a_mapping_in_memory_has_the_roles_of_its_file():
+@pytest.mark.parametrize("named", ["ema.{}", "{}.ema", "ema_{}", "{}_2"])
+def test_a_mapping_in_memory_has_the_roles_of_its_file(named):
     raw = weights()
-    both = raw | {f"ema.{name}": array for name, array in near(raw).items()}
+    averages = {named.format(name): array for name, array in near(raw).items()}
+    if named == "ema_{}":
+        averages = {name.replace(".", "_"): array for name, array in averages.items()}
+    both = raw | averages
     cmp = compare(both, raw)
     assert cmp.exit_code == 0
     assert "6 of 6 pairs agree" in cmp.verdict
+
+
+def test_saved_arrays_of_a_run_are_no_companions():
+    x = np.random.default_rng(0).normal(size=(4, 8))
+    run = {"layer1": x, "layer2": x + 1, "ema_layer1": x * 0.999, "ema_layer2": x * 0.9}
+    assert "4 of 4 pairs agree" in compare(run, run).verdict

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
 import numpy as np
@@ -22,6 +22,7 @@ from troubleshooter_nb.thresholds import COMPANION_VALUES, COMPANIONS_READ
 
 # States that are nowhere negative.
 _SQUARES = ("exp_avg_sq", "max_exp_avg_sq", "square_avg", "sum", "exp_inf", "acc_delta")
+_WEIGHTS = ("parameter", "buffer")
 _FEWEST_UNNAMED = 2  # pairs of a set that no word tells
 
 
@@ -51,11 +52,15 @@ def companions(
     _take_back(names, found)
     rows: dict[tuple[int, int], dict[str, int]] = defaultdict(dict)
     for row, (name, site, place) in enumerate(zip(names, found, places, strict=True)):
-        if site.role in ("parameter", "buffer") and site.direction != "backward":
+        # Of arrays in memory, a name that is none of a weight's may be made of one.
+        is_unknown = not site.role and site.kind == "memory"
+        if (site.role in _WEIGHTS or is_unknown) and site.direction != "backward":
             rows[place][name] = row
     said: dict[str, dict[str, None]] = defaultdict(dict)
     for of_place in rows.values():
-        neighbours = _Neighbours({name: sources[row] for name, row in of_place.items()})
+        weights = {name for name, row in of_place.items() if found[row].role in _WEIGHTS}
+        held = {name: sources[row] for name, row in of_place.items()}
+        neighbours = _Neighbours(held, weights)
         for name, (role, weight, slot) in neighbours.roles().items():
             path = found[of_place[weight]].path if weight in of_place else weight
             kind = found[of_place[name]].kind
@@ -112,7 +117,8 @@ _Found = tuple[Role, str, str]  # role, name of the weight, slot
 class _Neighbours:
     """The tensors of one step and rank that have no role but that of a weight."""
 
-    def __init__(self, sources: Mapping[str, ArraySource | None]) -> None:
+    def __init__(self, sources: Mapping[str, ArraySource | None], weights: Set[str]) -> None:
+        self._weights = weights
         self._sources = {name: one for name, one in sources.items() if one is not None}
         self._shapes = {
             name: None if one is None else tuple(one.shape) for name, one in sources.items()
@@ -193,7 +199,7 @@ class _Neighbours:
         return {
             name: weight
             for name, weight in mirror.pairs.items()
-            if name not in self._found and weight not in self._found
+            if weight in self._weights and name not in self._found and weight not in self._found
         }
 
     def _take(self, role: Role, mirror: Mirror, slot: str = "") -> None:
