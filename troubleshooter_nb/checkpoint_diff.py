@@ -13,7 +13,7 @@ from troubleshooter_nb.columns.checkpoints import BLOCK_COLUMNS, STRUCTURE
 from troubleshooter_nb.comparison import Comparison, Explanation, Finding, exit_code
 from troubleshooter_nb.gaps import Gap, exit_code_with, gaps_of_notes
 from troubleshooter_nb.messages import Message, ids_of
-from troubleshooter_nb.naming import TRAINING_ROLES
+from troubleshooter_nb.naming import ASIDE_ROLES
 from troubleshooter_nb.options import get_options
 from troubleshooter_nb.pairing import Pairing
 from troubleshooter_nb.render.checkpoint_view import (
@@ -175,7 +175,7 @@ class CheckpointDiff:
     def shown_blocks(self) -> pd.DataFrame:
         """As `blocks`, with the training state of all blocks as one, whose block is empty."""
         table = self.to_dataframe()
-        state = table[table["role"].isin(TRAINING_ROLES)]
+        state = table[table["role"].isin(ASIDE_ROLES)]
         several = state.groupby("role")["block"].transform("nunique") > 1
         table.loc[several.index[several], "block"] = ""
         return self._grouped(table)
@@ -187,7 +187,7 @@ class CheckpointDiff:
         table["failed"] = table["compared"] & ~table["passed"]
         table["measured"] = table["compared"] & are_measured(table_of(self.table))
         table["measured_elements"] = table["size"].where(table["measured"], 0)
-        table["training"] = table["role"].isin(TRAINING_ROLES)
+        table["training"] = table["role"].isin(ASIDE_ROLES)
         table = table.sort_values("training", kind="stable")
         table["other"] = ~table["compared"] & ~table["expected"]
         squares = ["squared_change", "squared_norm"]

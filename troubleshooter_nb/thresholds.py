@@ -766,3 +766,11 @@ FAR_BESIDE = 1e3
 # Cosine from which two tensors that were paired by a guess belong together after all. By hand.
 RELATED_COSINE = 0.9
 MOST_JOINED = 4  # Tensors of one side that one of the other may hold behind each other. By hand.
+# Median correlation, over tensors, from which a set of them follows another as moving averages do:
+# networks of other seeds have 0.0 on average. By hand.
+FOLLOWS = 0.5
+# Most that the square of an average of gradients is of the average of their squares: 52.9 for
+# decays of 0.9 and 0.999, less for smaller ones. Derived, and rounded up.
+MOMENTS_BOUND = 64.0
+# Tensors of a set, and values of each, that tell what it is of another. By hand.
+COMPANIONS_READ, COMPANION_VALUES = 32, 4096

@@ -197,3 +197,12 @@ def test_tied_parameters_are_filled_by_any_of_their_names():
     proof = convert_weights(source, net, alone, inputs={"ids": np.array([[1, 4]])})
     assert proof.passed
     assert proof.result["left"].values.tolist()[-2:] == ["output.logits", "output.parts.0"]
+
+
+def test_a_layer_that_is_called_as_a_state_of_an_optimizer_is_a_layer():
+    import torch
+
+    source, net = (torch.nn.ModuleDict({"linear": torch.nn.Linear(2, 2)}) for _ in range(2))
+    proof = convert_weights(source, net, draft_weight_map(source, net))
+    assert proof.passed
+    assert {*proof.result["role"].values} == {"parameter"}

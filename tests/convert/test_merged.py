@@ -70,7 +70,12 @@ def test_merged_factors_are_found_suggested_and_converted(factor, names, tmp_pat
     (suggested,) = drafted.suggestions
     assert suggested.sources == ("q.weight", *names)
     assert str(suggested.transform) == f"lora({factor})"
-    accepted = drafted.accept().drop("q2.lora_A.weight")
+    accepted = drafted.accept()
+    # What is plainly an adapter's is set aside, and said so.
+    assert ("q2.lora_A.weight" in accepted.unmatched_sources) != any(
+        "LoRA" in note or "adapter" in note for note in drafted.notes
+    )
+    accepted = accepted.drop(*accepted.unmatched_sources)
     assert accepted.doubts() == []
     proof = tnb.convert_weights(source, tmp_path / "out.ckpt", accepted)
     assert proof.passed

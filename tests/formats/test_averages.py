@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from troubleshooter_nb import compare, draft_weight_map, open_dump, save_dump
-from troubleshooter_nb.naming.averages import averages_of
+from troubleshooter_nb.naming.mirrors import mirrors_of
 
 SHAPES = {
     "blocks.0.attn.qkv.weight": (12, 4),
@@ -14,6 +14,12 @@ SHAPES = {
     "blocks.0.norm.bias": (4,),
     "head.weight": (3, 4),
 }
+
+
+def averages_of(shapes):
+    """Averages that names and shapes make sure, to their weights."""
+    sure = [mirror for mirror in mirrors_of(shapes) if mirror.is_average]
+    return {name: weight for mirror in sure for name, weight in mirror.pairs.items()}
 
 
 def weights():

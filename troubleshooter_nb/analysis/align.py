@@ -36,6 +36,7 @@ from troubleshooter_nb.formats import DumpLike, as_dump
 from troubleshooter_nb.formats.pairing_rules import MappingFile
 from troubleshooter_nb.messages import Message, told
 from troubleshooter_nb.naming import (
+    ASIDE_ROLES,
     CALL_KINDS,
     TRAINING_ROLES,
     is_whole_gradient,
@@ -192,12 +193,14 @@ def pair_dumps(
             found = _pair_place(mine.items(group), theirs.items(group), ways, figures, seen)
             one_sided = group not in both or left.format != right.format
             if role and one_sided:
-                said = Message("pairings.one_sided_state")
+                word = "state" if role in TRAINING_ROLES else "part"
+                said = Message(f"pairings.one_sided_{word}")
                 found = [_expected(match, said) for match in found]
             matches += found
         if method == "auto":
             matches = grouped(matches, (left, right), figures)
         given = [match for match in given if match.left not in seen]
+        matches = _without_their_values(matches, left, right)
         matches = [*given, *_one_sided(matches, left, right)]
         matches = from_elsewhere(_in_left_order(matches, left, right), left, right)
         return with_first_values(Pairing.from_matches(left, whole, matches))
@@ -305,7 +308,7 @@ class _Entries:
         for row, (name, kind, role, order, step, rank) in enumerate(where):
             if row in skip:
                 continue
-            group = step, rank, role if role in TRAINING_ROLES else ""
+            group = step, rank, role if role in ASIDE_ROLES else ""
             if order >= 0 and not (kind == "file" and _is_unnumbered(name)):
                 numbered[group].append((order, row))
             else:
@@ -549,6 +552,27 @@ def _one_sided(matches: list[Match], left: Dump, right: Dump) -> list[Match]:
             for match, row in zip(matches, rows, strict=True)
         ]
     return matches
+
+
+def _without_their_values(matches: list[Match], left: Dump, right: Dump) -> list[Match]:
+    """Expect weights to be alone that the other side holds quantized: no value stands for them."""
+    quantized = [
+        {path for path, role in dump.columns.rows("path", "role") if role == "quantized"}
+        for dump in (left, right)
+    ]
+    if not any(quantized):
+        return matches
+    paths = [dump.index["path"].values for dump in (left, right)]
+    roles = [dump.index["role"].values for dump in (left, right)]
+    note = Message("pairings.quantized_there")
+    found = []
+    for match in matches:
+        side, row = (0, match.left) if match.right < 0 else (1, match.right)
+        is_alone = min(match.left, match.right) < 0
+        if is_alone and roles[side][row] == "parameter" and paths[side][row] in quantized[1 - side]:
+            match = _expected(match, note)
+        found.append(match)
+    return found
 
 
 def _counts_batches(columns: Table) -> np.ndarray:

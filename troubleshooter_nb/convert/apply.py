@@ -35,7 +35,7 @@ from troubleshooter_nb.formats.mapping_file import read_weight_map
 from troubleshooter_nb.frameworks import adapter_of_network
 from troubleshooter_nb.messages import Message, told
 from troubleshooter_nb.metrics.verdict import Tolerance
-from troubleshooter_nb.naming import TRAINING_ROLES, site_of_parameter
+from troubleshooter_nb.naming import ASIDE_ROLES, Role, Site
 from troubleshooter_nb.pairing import Match, Pairing
 from troubleshooter_nb.ranges import PIECE, Pieces, Rows, Starts, Strided, gathered, read_rows
 from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow
@@ -190,7 +190,7 @@ def of_this_source(weight_map: WeightMap, dump: Dump) -> WeightMap:
     mapped = {*weight_map.source, *named}
     # One tensor under several names is written by any of them.
     also = {name for names in dump.tied if not named.isdisjoint(names) for name in names} - named
-    states = dump.index["role"].isin(TRAINING_ROLES).values.tolist()
+    states = dump.index["role"].isin(ASIDE_ROLES).values.tolist()
     specs: dict[str, Spec] = {}
     for name, source, is_state in zip(dump.names, dump.sources, states, strict=True):
         if source is not None and name not in also and (name in mapped or not is_state):
@@ -406,11 +406,11 @@ def proof_of(
         for ours, theirs in _undone(row, dump, written, missing, in_own_dtypes):
             add(ours, theirs, note, expected=not row.targets)
     for name in weight_map.unmatched_sources:
-        lost = Entry(name, site_of_parameter(name), source_of(dump, name))
-        add(None, lost, "", expected=False)
+        role = dump.index["role"].values[dump.position(name)]
+        add(None, Entry(name, _site(name, role), source_of(dump, name)), "", expected=False)
     for name in weight_map.unmatched_targets:
         reason = Message("weight_maps.nothing_written")
-        add(Entry(name, site_of_parameter(name), reason=reason), None, "", expected=False)
+        add(Entry(name, _site(name, "parameter"), reason=reason), None, "", expected=False)
     for ours, theirs in outputs:
         add(ours, theirs, "", expected=False)
     sides = (
@@ -435,9 +435,10 @@ def _undone(
 ) -> list[tuple[Entry | None, Entry | None]]:
     """What was written, turned back, beside what it came from."""
     sources = [source_of(dump, name) for name in row.sources]
+    roles = [dump.index["role"].values[dump.position(name)] for name in row.sources]
     theirs = [
-        Entry(name, site_of_parameter(name), source)
-        for name, source in zip(row.sources, sources, strict=True)
+        Entry(name, _site(name, role), source)
+        for name, role, source in zip(row.sources, roles, sources, strict=True)
     ]
     lost = [name for name in row.targets if name in missing]
     if not row.targets or lost:
@@ -455,8 +456,8 @@ def _undone(
         name = " + ".join(row.sources)
         return [
             (
-                Entry(target, site_of_parameter(target), source),
-                Entry(name, site_of_parameter(row.sources[0]), result),
+                Entry(target, _site(target, roles[0]), source),
+                Entry(name, _site(row.sources[0], roles[0]), result),
             )
             for target, source, result in zip(row.targets, stored, results, strict=True)
         ]
@@ -465,11 +466,16 @@ def _undone(
     several = len(ours) > 1
     return [
         (
-            Entry(f"{name}[{number}]" if several else name, site_of_parameter(name), source),
+            Entry(f"{name}[{number}]" if several else name, _site(name, roles[0]), source),
             entry,
         )
         for number, (source, entry) in enumerate(zip(ours, theirs, strict=True))
     ]
+
+
+def _site(name: str, role: Role) -> Site:
+    """The site of a tensor that is what its source is, whatever its own name says."""
+    return Site("checkpoint", name, role=role)
 
 
 def counts_of(weight_map: WeightMap, id: str) -> Message:

@@ -34,7 +34,7 @@ from troubleshooter_nb.errors import ReadError, WeightMapError
 from troubleshooter_nb.formats import as_dump
 from troubleshooter_nb.frameworks import LayerFacts, adapter_of_network
 from troubleshooter_nb.messages import Message, joined
-from troubleshooter_nb.naming import TRAINING_ROLES, canonical_parameter, site_of_parameter
+from troubleshooter_nb.naming import ASIDE_ROLES, Site, canonical_parameter
 from troubleshooter_nb.naming.closeness import closest
 from troubleshooter_nb.thresholds import LEAST_DRAFTED, PROVED_BY_NAMES
 from troubleshooter_nb.weight_map import (
@@ -49,6 +49,14 @@ from troubleshooter_nb.weight_map import (
 
 GUESSED = "weight_maps.paired_by"  # in the note of a row that names do not prove
 _MOST_NOTES = 60
+_SET_ASIDE = {
+    "optimizer_state": "weight_maps.aside_optimizer_state",
+    "step_counter": "weight_maps.aside_step_counter",
+    "learning_rate": "weight_maps.aside_learning_rate",
+    "average": "weight_maps.aside_average",
+    "adapter": "weight_maps.aside_adapter",
+    "quantized": "weight_maps.aside_quantized",
+}
 Shape = tuple[int, ...]
 
 
@@ -247,11 +255,14 @@ def _side_of_dump(dump: Dump) -> _Side:
     if len(steps) > 1:
         held = {"label": dump.label, "count": len(steps)}
         raise WeightMapError(Message("weight_maps.several_places", **held))
-    roles = dump.index["role"].values
-    specs, aside = {}, 0
+    roles = dump.index["role"].values.tolist()
+    # A file of nothing but factors of adapters is there for these.
+    kept = {"adapter"} if set(roles) <= {"adapter", "buffer"} else set()
+    specs: dict[str, Spec] = {}
+    aside: Counter[str] = Counter()
     for name, source, role in zip(dump.names, dump.sources, roles, strict=True):
-        if role in TRAINING_ROLES:
-            aside += 1
+        if role in ASIDE_ROLES and role not in kept:
+            aside[role] += 1
         elif source is not None:
             specs[name] = Spec(source.shape, source.dtype)
     shapes = {name: spec.shape for name, spec in specs.items()}
@@ -272,8 +283,9 @@ def _side_of_dump(dump: Dump) -> _Side:
     for path in transformer_layers(layers, framework):
         kinds[path] = f"{'' if framework == 'torch' else 'nn.'}TransformerEncoderLayer"
         guessed.add(path)
-    left_aside = Message("weight_maps.left_aside", label=dump.label, count=aside)
-    notes = [left_aside] if aside else []
+    kinds_aside = [Message(_SET_ASIDE[role], count=count) for role, count in aside.items()]
+    said = {"label": dump.label, "count": aside.total(), "kinds": kinds_aside}
+    notes = [Message("weight_maps.left_aside", **said)] if aside else []
     return _Side(
         dump.label,
         specs,
@@ -511,7 +523,7 @@ def _hollow(specs: Mapping[str, Spec], label: str) -> Dump:
     entries = []
     for order, (name, spec) in enumerate(specs.items()):
         source: ArraySource = _Hollow(spec.shape, spec.dtype)
-        entries.append(Entry(name, site_of_parameter(name), source, order=order))
+        entries.append(Entry(name, Site("checkpoint", name, role="parameter"), source, order=order))
     return Dump.from_entries(entries, label=label, format="checkpoint")
 
 

@@ -40,7 +40,7 @@ from troubleshooter_nb.thresholds import (
     SAME_DIRECTION,
     SEARCHED_ELEMENTS,
 )
-from troubleshooter_nb.weight_map import WeightMap, WeightRow
+from troubleshooter_nb.weight_map import Spec, WeightMap, WeightRow
 
 
 def with_evidence(drafted: WeightMap, source: Dump, target: Dump) -> WeightMap:
@@ -65,8 +65,15 @@ def with_evidence(drafted: WeightMap, source: Dump, target: Dump) -> WeightMap:
     rows = list(_named_pairs(drafted, *sides))
     if not rows:
         return drafted
-    search = _Search(drafted, *sides, {pair.name: pair for pair in rows})
+    roles = source.index["role"].values.tolist()
+    adapters = {n for n, role in zip(source.names, roles, strict=True) if role == "adapter"}
+    factors = _readable(source, dict.fromkeys(adapters))
+    search = _Search(drafted, *sides, {pair.name: pair for pair in rows}, factors)
     search.run()
+    suggestions = tuple(search.suggestions())
+    # Adapters that the target has merged are to go somewhere after all.
+    used = {n: factors[n] for row in suggestions for n in row.sources if n in factors}
+    specs = {name: Spec(one.shape, one.dtype) for name, one in used.items()}
     notes = [*search.summary(), *_duplicates(drafted, source, target, *sides)]
     changed = [
         replace(row, note=joined([row.note, search.notes.get(row.sources[0], "")]))
@@ -77,8 +84,9 @@ def with_evidence(drafted: WeightMap, source: Dump, target: Dump) -> WeightMap:
     return replace(
         drafted,
         rows=tuple(changed),
+        source={**drafted.source, **specs},
         notes=(*drafted.notes, *notes),
-        suggestions=tuple(search.suggestions()),
+        suggestions=suggestions,
     )
 
 
@@ -149,6 +157,7 @@ class _Search:
     ours: Mapping[str, ArraySource]
     theirs: Mapping[str, ArraySource]
     pairs: Mapping[str, _Pair]
+    factors: Mapping[str, ArraySource]  # of adapters, which are set aside
     found: dict[str, _Finding] = field(default_factory=dict)  # by target
     merged: dict[str, tuple[WeightRow, float]] = field(default_factory=dict)  # by target
     notes: dict[str, str] = field(default_factory=dict)  # by source
@@ -307,11 +316,13 @@ class _Search:
     def _computed(self) -> None:
         """Weights that the target holds together with what has no partner of its own."""
         free = [name for name in self.drafted.unmatched_sources if name in self.ours]
+        free += [name for name in self.factors if name not in free]
+        ours = {**self.factors, **self.ours}
         for pair in self.pairs.values() if free else ():
             open_ = pair.like is not None and pair.like.kind in ("other", "similar", "near")
             if not open_ or not pair.fits or pair.target in self.found:
                 continue
-            found = merged_row(pair.name, pair.target, self.ours, self.theirs, free)
+            found = merged_row(pair.name, pair.target, ours, self.theirs, free)
             if found is not None:
                 self.merged[pair.target] = found
                 free = [name for name in free if name not in found[0].sources]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
 
 from troubleshooter_nb.analysis.shards.table import DumpRows
 from troubleshooter_nb.convert.apply import of_this_source, transformed
 from troubleshooter_nb.dump import ArraySource, Dump, Entry
-from troubleshooter_nb.naming import site_of_parameter
 from troubleshooter_nb.weight_map import WeightMap, WeightRow
 
 
@@ -60,6 +60,6 @@ def _entries(row: WeightRow, held: Mapping[str, ArraySource], entry: Entry) -> l
         return []
     results = transformed([held[name] for name in row.sources], row.transform)
     return [
-        Entry(name, site_of_parameter(name), one, entry.step, entry.rank, entry.order)
+        Entry(name, replace(entry.site, path=name), one, entry.step, entry.rank, entry.order)
         for name, one in zip(row.targets, results, strict=True)
     ]

@@ -11,7 +11,7 @@ import numpy as np
 from troubleshooter_nb.dump import ArrayInMemory, ArraySource, Dump, Entry, SizedByShape
 from troubleshooter_nb.frameworks import Adapter, LayerFacts
 from troubleshooter_nb.metrics.floats import dtype_from_token
-from troubleshooter_nb.naming import site_of_parameter
+from troubleshooter_nb.naming import Site
 from troubleshooter_nb.ranges import Starts
 from troubleshooter_nb.weight_map import Spec
 
@@ -63,6 +63,12 @@ def dump_of_network(adapter: Adapter, net: Any, layers: Sequence[LayerFacts]) ->
         the meta device.
     """
     tensors = adapter.tensors(net)
+    roles = {
+        name: entry.role
+        for layer in layers
+        for entry in layer.entries
+        for name in (entry.name, *entry.other_names)
+    }
     entries: list[Entry] = []
     sources: dict[int, ArraySource] = {}
     for order, (name, spec) in enumerate(specs_of(layers).items()):
@@ -75,7 +81,7 @@ def dump_of_network(adapter: Adapter, net: Any, layers: Sequence[LayerFacts]) ->
             source.read(0, 1)
         except ValueError:  # on the meta device
             return None
-        entries.append(Entry(name, site_of_parameter(name), source, order=order))
+        entries.append(Entry(name, Site("checkpoint", name, role=roles[name]), source, order=order))
     if not entries:
         return None
     return Dump.from_entries(entries, label=type(net).__name__, format="checkpoint")

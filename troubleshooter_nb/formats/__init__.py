@@ -41,6 +41,7 @@ from troubleshooter_nb.formats import (
     safetensors_,
     sharded,
 )
+from troubleshooter_nb.formats.companions import with_companions
 from troubleshooter_nb.formats.dumps_below import Below, look_below, several
 from troubleshooter_nb.formats.file_source import head_of
 from troubleshooter_nb.formats.missing_path import not_there
@@ -213,7 +214,7 @@ def as_dump(value: DumpLike, side: str, *, copy: bool = True) -> Dump:
     if isinstance(value, Dump):
         return value
     if isinstance(value, Mapping):
-        return Dump.from_arrays(value, label=side, copy=copy)
+        return with_companions(Dump.from_arrays(value, label=side, copy=copy))
     if isinstance(value, (str, PathLike)):
         return open_dump(value)
     kind = type(value).__name__

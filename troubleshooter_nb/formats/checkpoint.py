@@ -13,10 +13,10 @@ import numpy as np
 
 from troubleshooter_nb.dump import ArraySource, Dump, Entry
 from troubleshooter_nb.errors import ArgumentError, FormatError
+from troubleshooter_nb.formats.companions import companions
 from troubleshooter_nb.messages import Message, joined
 from troubleshooter_nb.metrics.floats import arithmetic_of, native_order
 from troubleshooter_nb.naming import Site, site_of_parameter, without_wrappers
-from troubleshooter_nb.naming.averages import averages_of
 
 _MOST_TIED_SHOWN = 3
 _MOST_NAMES_SHOWN = 4
@@ -133,7 +133,12 @@ def checkpoint_entries(stored: Sequence[Stored]) -> tuple[list[Entry], list[str]
         [one.name for one in stored if one.site is None or one.site.role in ("parameter", "buffer")]
     )
     sites = [_site(one, bare(one.name)) for one in stored]
-    averages = _take_averages(stored, sites)
+    sites, of_roles = companions(
+        [bare(one.name) for one in stored],
+        sites,
+        [one.source for one in stored],
+        [(one.step, one.rank) for one in stored],
+    )
     unwrapped, _ = without_wrappers([site.path for site in sites if site.role == "average"])
     rates = Counter(
         (one.step, one.rank)
@@ -163,29 +168,7 @@ def checkpoint_entries(stored: Sequence[Stored]) -> tuple[list[Entry], list[str]
         )
         positions[place] += one.is_ordered
     said: list[str] = [Message("checkpoints.taken_out", part=part) for part in wrappers]
-    if averages:
-        said.append(Message("checkpoints.averages", count=len(averages), names=averages))
-    return entries, said
-
-
-def _take_averages(stored: Sequence[Stored], sites: list[Site]) -> list[str]:
-    """Give averages that lie beside their weights the role and the place; their names."""
-    rows: dict[tuple[int, int], dict[str, int]] = {}
-    for row, (one, site) in enumerate(zip(stored, sites, strict=True)):
-        if site.role in ("parameter", "buffer") and site.direction != "backward":
-            rows.setdefault((one.step, one.rank), {})[one.name] = row
-    found: dict[str, None] = {}
-    for of_place in rows.values():
-        shapes = {name: _shape_of(stored[row]) for name, row in of_place.items()}
-        for name, weight in averages_of(shapes).items():
-            path = sites[of_place[weight]].path
-            sites[of_place[name]] = Site("checkpoint", path, role="average")
-            found[name] = None
-    return [*found]
-
-
-def _shape_of(one: Stored) -> tuple[int, ...] | None:
-    return None if one.source is None else one.source.shape
+    return entries, [*said, *of_roles]
 
 
 def check_distinct(stored: Iterable[Stored]) -> None:

@@ -23,7 +23,7 @@ from troubleshooter_nb.naming.characters import printable
 NAME = "pth"
 
 _SUFFIXES = (".pth", ".pt", ".bin", ".pkl")
-_WEIGHT_ROLES = {"parameter", "buffer", "average"}
+_WEIGHT_ROLES = {"parameter", "buffer", "average", "adapter", "quantized"}
 # Notes of what a file holds that is no tensor.
 _OTHERS = ("pth.not_tensors", "pth.code_not_run")
 _HARMLESS_MODULES = (

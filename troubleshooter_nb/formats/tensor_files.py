@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from troubleshooter_nb.formats.checkpoint import Stored, keeps_order
 from troubleshooter_nb.formats.checkpoint_file import open_any
-from troubleshooter_nb.naming import Site, likely_parameter
+from troubleshooter_nb.naming import ASIDE_ROLES, Site, likely_parameter
 
 _BARE = "tensor"  # what the reader of torch's files calls one that has no name
 _META = "meta"
@@ -21,7 +21,6 @@ _WORDS = (
 )
 _PLACE = re.compile(rf"(?i)(?:[0-9]+|{'|'.join(_WORDS)})(?:[._][0-9]+)*(?:\.[^.]+)*")
 _RANDOM = re.compile(r"(?i)(?:^|_)(?:rng|random)_states?(?:_|$)")
-_OF_TRAINING = ("optimizer_state", "step_counter", "learning_rate", "average")
 
 
 class Held(NamedTuple):
@@ -41,7 +40,7 @@ def held_in(file: Path) -> Held:
     stored, notes = open_any(file)
     if _RANDOM.search(file.stem):
         return Held(None, [_of_generator(file.stem, one) for one in stored], notes)
-    plain = [one for one in stored if one.site is None or one.site.role not in _OF_TRAINING]
+    plain = [one for one in stored if one.site is None or one.site.role not in ASIDE_ROLES]
     keys = _keys(plain, file.stem)
     if keys is None:
         ordered = keeps_order([one.name for one in stored])

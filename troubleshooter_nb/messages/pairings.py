@@ -15,6 +15,8 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "names_alike": ("names alike", "名称相近"), "same_layer": ("same layer", "同一层"),
     # Entries without a partner.
     "expected": ("expected to be missing", "预期无对应"), "expected_by": ("expected to be missing ({where})", "预期无对应（{where}）"),
+    "one_sided_part": ("parts of weights, of one side only", "仅一侧有的权重组成部分"),
+    "quantized_there": ("the other side holds this weight quantized", "另一侧以量化形式保存该权重"),
     "one_sided_state": ("training state of one side only", "仅一侧有训练状态"),
     "no_own_gradients": ("the other side does not tell what one call adds to the gradient of its input", "另一侧未记录单次调用对其输入梯度的贡献"),
     "no_whole_gradients": ("the other side does not tell the whole gradient of what a call reads", "另一侧未记录调用输入的总梯度"),

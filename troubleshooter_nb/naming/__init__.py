@@ -46,6 +46,7 @@ from troubleshooter_nb.naming.saved_calls import (
     saved_calls,
 )
 from troubleshooter_nb.naming.site import (
+    ASIDE_ROLES,
     CALL_KINDS,
     ROLES,
     TRAINING_ROLES,
@@ -57,6 +58,7 @@ from troubleshooter_nb.naming.site import (
 )
 
 __all__ = [
+    "ASIDE_ROLES",
     "AVERAGES",
     "BUFFER_LEAVES",
     "CALL_KINDS",

@@ -76,14 +76,18 @@ _COUNTERS = (
 _LEARNING_RATES = ("learning_rate", "lr", "base_lr", "initial_lr")
 # What containers of a moving average are called, alone or in front of a parameter.
 AVERAGES = ("model_ema", "ema_model", "state_dict_ema", "ema_state_dict", "ema", "params_ema")
+# States whose names are those of layers as well: they are states beside the parameter they are of.
+_STATES_LIKE_LAYERS = frozenset(("linear", "sum", "prev", "stat", "mu", "ax", "ax_", "eta"))
 # What wraps a module gets a part of its own into the names: torch.compile, FSDP, activation
 # checkpointing anywhere; DataParallel and DistributedDataParallel in front of all.
 _WRAPPERS = ("_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.")
 _PARALLEL = "module."
+# What peft puts into the names of a network, and of the layers that it adds factors to.
+_ADAPTED = ("base_layer.", "base_model.model.")
 _WEIGHT_NORM = re.compile(r"(?:^|[./])(weight_[gv])$")
 # How our reader of torch's files names what an optimizer keeps: behind the optimizer's own name.
 _STATE_IN_OPTIMIZER = re.compile(r"(?i:[^.]*opt[^.]*)\.(?P<slot>[^.]+)\.(?P<rest>.+)")
-_NUMBERED_STATE = re.compile(r"(?i:[^.]*opt[^.]*)\.state\.(?P<rest>[0-9]+)\.(?P<slot>[^.]+)$")
+_NUMBERED_STATE = re.compile(r"(?:(?i:[^.]*opt[^.]*)\.)?state\.(?P<rest>[0-9]+)\.(?P<slot>[^.]+)$")
 _LAST_RATE = re.compile(r"(^|[._])last_lr(\.[0-9]+)?$")
 _NUMBERED = re.compile(r"(.+?)_?[0-9]+")
 _RNN_LEAF = re.compile(r"(?:weight|bias)_(?:ih|hh)(?:_l[0-9]+)?(?:_reverse)?")
@@ -149,7 +153,9 @@ def without_wrappers(names: Sequence[str]) -> tuple[Callable[[str], str], list[s
     ``module.`` is one only where all names begin with it: a layer may be called so. Names that
     would then be equal are left alone.
     """
-    found = [part for part in _WRAPPERS if any(part in name for name in names)]
+    is_adapted = any(f".{_ADAPTED[0]}" in name for name in names)
+    known = (*_WRAPPERS, *_ADAPTED) if is_adapted and "lora" in " ".join(names) else _WRAPPERS
+    found = [part for part in known if any(part in name for name in names)]
 
     def bare(name: str) -> str:
         for part in found:
@@ -201,6 +207,16 @@ def site_of_parameter(name: str) -> Site:
     if not rest and name in _OPTIMIZER_SCALARS:
         return Site("checkpoint", name, role="optimizer_state")
     return Site("checkpoint", name, role=_role_of(leaf))
+
+
+def is_like_a_layer(name: str) -> bool:
+    """Whether a name is one of an optimizer's state that a layer may have: ``linear.weight``."""
+    return name.partition(".")[0] in _STATES_LIKE_LAYERS
+
+
+def role_of_weight(name: str) -> Role:
+    """Whether a name that is no state's is one of a buffer or of a parameter."""
+    return _role_of(name.rpartition(".")[2])
 
 
 def _role_of(leaf: str) -> Role:

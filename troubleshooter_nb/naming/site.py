@@ -9,10 +9,15 @@ Direction = Literal["", "forward", "backward"]
 # What only training needs: the state an optimizer keeps of each parameter, counted steps, learning
 # rates, and the moving average of the parameters (EMA).
 TrainingRole = Literal["optimizer_state", "step_counter", "learning_rate", "average"]
+# Parts of weights: the low-rank factors of an adapter (LoRA), which add to a weight beside them,
+# and the integers, scales and zero points that a quantized weight is stored in.
+PartRole = Literal["adapter", "quantized"]
 _RunRole = Literal["input", "output", "parameter", "buffer", "gradient"]
-Role = Literal["", _RunRole, TrainingRole]
+Role = Literal["", _RunRole, TrainingRole, PartRole]
 TRAINING_ROLES: tuple[str, ...] = get_args(TrainingRole)
-ROLES: tuple[str, ...] = (*get_args(_RunRole), *TRAINING_ROLES)
+# What is no weight itself: set aside from conversions, and paired with its own kind alone.
+ASIDE_ROLES: tuple[str, ...] = (*TRAINING_ROLES, *get_args(PartRole))
+ROLES: tuple[str, ...] = (*get_args(_RunRole), *ASIDE_ROLES)
 # Kinds of entries that belong to one call of a module, an operator or a save point.
 CALL_KINDS = frozenset(("module", "api", "kernel", "debug"))
 

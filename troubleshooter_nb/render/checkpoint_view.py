@@ -14,7 +14,7 @@ from troubleshooter_nb.columns.checkpoints import BLOCK_COLUMNS, DIFF_COLUMNS, M
 from troubleshooter_nb.columns.column import Column, View, shown_columns
 from troubleshooter_nb.gaps import Gap
 from troubleshooter_nb.messages import told
-from troubleshooter_nb.naming import TRAINING_ROLES
+from troubleshooter_nb.naming import ASIDE_ROLES
 from troubleshooter_nb.render.cells import both_shapes_text, cell_text, heads, names_text
 from troubleshooter_nb.render.comparison_view import beginning, findings_details
 from troubleshooter_nb.render.html import (
@@ -303,7 +303,7 @@ def _broken(columns: Table) -> list[int]:
     """Rows in which the two files disagree, those of the network before training state."""
     rows = np.isin(columns["structure"], _BROKEN) & ~columns["expected"]
     order = {name: number for number, name in enumerate(_BROKEN)}
-    is_state = np.isin(columns["role"], TRAINING_ROLES)
+    is_state = np.isin(columns["role"], ASIDE_ROLES)
 
     def place(i: int) -> tuple[bool, int]:
         return bool(is_state[i]), order[str(columns["structure"][i])]

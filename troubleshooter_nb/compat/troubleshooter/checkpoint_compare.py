@@ -27,7 +27,7 @@ from troubleshooter_nb.errors import OptionError, PairingError, ReadError
 from troubleshooter_nb.formats import as_dump
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import computable, same_dtype
-from troubleshooter_nb.naming import TRAINING_ROLES
+from troubleshooter_nb.naming import ASIDE_ROLES
 from troubleshooter_nb.weight_map import Spec, Transform, WeightRow
 
 TITLE = "The list of comparison results"
@@ -308,7 +308,7 @@ def _entries(dump: Dump, *, weights_only: bool = False) -> _Entries:
     return {
         name: _Entry(name, source, reason)
         for name, source, reason, role in zip(dump.names, dump.sources, reasons, roles, strict=True)
-        if not (weights_only and role in TRAINING_ROLES)
+        if not (weights_only and role in ASIDE_ROLES)
     }
 
 

@@ -32,7 +32,7 @@ from troubleshooter_nb.formats.mapping_file import peer_parts
 from troubleshooter_nb.formats.missing_path import not_there
 from troubleshooter_nb.frameworks import Adapter, adapter_of_network, require
 from troubleshooter_nb.messages import Message, joined, told
-from troubleshooter_nb.naming import TRAINING_ROLES
+from troubleshooter_nb.naming import ASIDE_ROLES
 from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow, reparametrized
 
 TITLE = "The list of conversion result"
@@ -352,7 +352,7 @@ def _weights(path: File | None, given: Mapping[str, Any] | None) -> Dump:
     if path is None:
         raise OptionError(Message("compat.no_weights"))
     dump = opened_checkpoint(path, "pt_file_path")
-    kept = [role for role in set(dump.index["role"].values) if role not in TRAINING_ROLES]
+    kept = [role for role in set(dump.index["role"].values) if role not in ASIDE_ROLES]
     return dump.select(role=kept)
 
 
