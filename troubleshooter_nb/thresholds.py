@@ -561,6 +561,7 @@ SORTED_VALUES = 1 << 14  # Values that are sorted to be held against a distribut
 OVERWRITTEN_SAMPLE = 1 << 15  # Elements that are held against later values.
 # First values of a tensor that may be tied, and those of its beginning and middle.
 TIED_FIRST, TIED_PROBE = 16, 256
+FEW_PLACES = 1 << 12  # Places of a sample that are kept for the next trial.
 LAYER_SAMPLE = 1 << 18  # Elements of an output that stand for all.
 # Calls of more elements of output are first computed again in `LAYER_SAMPLE` of them, whole rows,
 # so many neighbours in a run.
