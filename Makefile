@@ -23,7 +23,8 @@ help:
 	@echo "make clean      remove caches and builds (distclean: the environments too)"
 
 # A stamp file per environment: installed again only when the project's needs change.
-LOOP := hatch_build.py $(addprefix troubleshooter_nb/metrics/,fused.c locate_loop.c sketch_loop.c loops.h)
+LOOP := hatch_build.py $(addprefix troubleshooter_nb/metrics/,fused.c locate_loop.c relation_loop.c \
+    sketch_loop.c loops.h)
 $(FULL): pyproject.toml $(LOOP) constraints/full.txt constraints/core.txt
 	$(PYTHON) -m venv .venv
 	@if $(PIP_FULL) --dry-run --no-deps --only-binary=:all: $(call pin,mindspore) >/dev/null 2>&1; \

@@ -12,7 +12,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 FOLDER = Path("troubleshooter_nb/metrics")
-SOURCES = ("fused.c", "locate_loop.c", "sketch_loop.c")
+SOURCES = ("fused.c", "locate_loop.c", "relation_loop.c", "sketch_loop.c")
 # No fused multiply-add and no fast math: the loop has to give the bits that numpy gives.
 FLAGS = ["-std=c99", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]
 

@@ -129,7 +129,8 @@ def gathered(read: Read, dtype: np.dtype, starts: Starts, length: int) -> np.nda
         if len(buffer) < last - first:
             buffer = np.empty(last - first, dtype)
         values = unsigned(read(first, last, buffer[: last - first]))
-        some = sliding_window_view(values, length)[firsts[begin:end] - first]
+        places = firsts[begin:end] - first
+        some = values[places, None] if length == 1 else sliding_window_view(values, length)[places]
         raw[slice(begin, end) if order is None else order[begin:end]] = some
     return rows
 

@@ -496,11 +496,12 @@ FIGURES_BLOCK = 1 << 17
 # Elements that a device widens to float64 at once, 128 MiB there; whole rows of fingerprints.
 DEVICE_BLOCK = 1 << 24
 SIGNATURES_BLOCK = 1 << 20  # Elements of which signatures are made at once.
+THINNED = 1 << 16  # Elements that say how many carry the spread of a tensor.
 SUMMED_BLOCK = 1 << 16  # Elements widened to float64 at once, that stay in the cache. Measured.
 READ_BLOCK = 1 << 20  # Elements of a tensor of any size that are read at once.
-# Elements of a box of two tensors that are held against each other, and of a run of it that is long
-# enough: squares of so many keep the runs of a matrix and of its transpose alike.
-READ_BOX, READ_RUN = 1 << 21, 1 << 10
+# Elements, of 4 bytes, of a box of a tensor that another one is held against, and of a run of it
+# that is long enough in both. What a box leaves out of rows is read again with the next one.
+READ_BOX, READ_RUN = 1 << 24, 1 << 10
 # What lies between two ranges is read with them up to so much: one more call costs as much.
 # Measured: 5 us.
 READ_THROUGH_BYTES = 1 << 15
@@ -560,6 +561,7 @@ SORTED_VALUES = 1 << 14  # Values that are sorted to be held against a distribut
 OVERWRITTEN_SAMPLE = 1 << 15  # Elements that are held against later values.
 # First values of a tensor that may be tied, and those of its beginning and middle.
 TIED_FIRST, TIED_PROBE = 16, 256
+FEW_PLACES = 1 << 12  # Places of a sample that are kept for the next trial.
 LAYER_SAMPLE = 1 << 18  # Elements of an output that stand for all.
 # Calls of more elements of output are first computed again in `LAYER_SAMPLE` of them, whole rows,
 # so many neighbours in a run.

@@ -356,7 +356,7 @@ class _Inquiry:
     def _may_have_running_variances(self) -> bool:
         """Whether a name has what all names of one have: looking at all layers costs more."""
         flow = self.flow
-        if any("var" in text for name in ("path", "slot") for text in flow.site[name]):
+        if any("var" in "\n".join(flow.site[name].tolist()) for name in ("path", "slot")):
             return True
         # Operators take them by position.
         given = (flow.argument_of(flow.node_of[row], row) for row in self.operators.arguments())
@@ -591,8 +591,8 @@ class _Inquiry:
     def _unexplained(self, rows: Iterable[int]) -> list[int]:
         """Those of some rows that are of calls and that nothing explains so far."""
         explained = {s.pair for s in self.suspicions if catalogue.of(s.cause).explains}
-        numbers = self.flow.result["order"]
-        rows = [r for r in rows if int(numbers[r]) not in explained]
+        numbers = self.flow.result["order"].tolist()
+        rows = [r for r in rows if numbers[r] not in explained]
         return [r for r in rows if r in self.flow.node_of and r not in self.flow.external]
 
     def _ask_between(self, rows: Iterable[int]) -> None:

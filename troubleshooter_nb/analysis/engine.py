@@ -158,7 +158,7 @@ def compare(
     known: Any = None
     if layers is not None or left_net is not None or right_net is not None:
         # It knows which formulas there are, and loads them.
-        from troubleshooter_nb.analysis.known_layers import known_layers
+        from troubleshooter_nb.analysis.layers_said import known_layers
 
         known = known_layers(layers, left_net, right_net)
     with watched(progress) as watch:

@@ -238,7 +238,9 @@ class _Draft:
 
 def _is_part(flow: Flow) -> np.ndarray:
     """Rows that hold some values of a tensor alone, shape (count,)."""
-    return np.array([is_sample(str(slot)) for slot in flow.site["slot"]], bool)
+    slots = [*map(str, flow.site["slot"].tolist())]
+    known = {slot: is_sample(slot) for slot in {*slots}}
+    return np.array([known[slot] for slot in slots], bool)
 
 
 def _holds_nan(flow: Flow) -> np.ndarray:
@@ -645,9 +647,10 @@ class _Harmless:
             self._visit(node)
         roots = [row for row in created if row not in flow.node_of]
         for row in roots:
-            self._decide(row, self._uses(self._results_of_root(row)))
+            if row in flow.users:
+                self._decide(row, self._uses(self._results_of_root(row)))
         self._add_gradients([row for row in roots if row in self._harmless])
-        for row in created:
+        for row in created if self._harmless else ():
             if row in self._harmless:
                 draft.vanishing[row] = True
                 # What steps made of a parameter is told even where its layer does not show it.

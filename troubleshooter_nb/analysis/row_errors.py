@@ -133,8 +133,13 @@ def noise_of(flow: Flow, model: NoiseModel) -> tuple[np.ndarray, np.ndarray]:
         return known[key]
 
     found = [(0.0, 0.0)] * flow.count
+    # Most are alike.
+    of_roots: dict[tuple[Any, bool], tuple[float, float]] = {}
     for row in flow.roots:
-        found[row] = bounds(row, "", 1, False, True)
+        kind_of_root = dtypes[row], row in turning
+        if kind_of_root not in of_roots:
+            of_roots[kind_of_root] = bounds(row, "", 1, False, True)
+        found[row] = of_roots[kind_of_root]
     for node in flow.nodes:
         word = "" if node.children else node.word
         kind = (word, flow.length(node) if word else 1, node.direction == "backward", False)

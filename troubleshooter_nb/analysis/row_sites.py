@@ -79,16 +79,17 @@ def _take_given(comparison: Comparison, site: dict[str, np.ndarray]) -> None:
     """Take integers saved before the first float result of a step for what the run was given."""
     columns = comparison.columns
     is_saved = ~np.isin(site["kind"], [*CALL_KINDS]) & (site["direction"] == "")
-    is_open = is_saved & (site["role"] == "")
+    roles, is_open = site["role"].tolist(), (is_saved & (site["role"] == "")).tolist()
     given: dict[tuple[int, int], list[int]] = defaultdict(list)
     computed: set[tuple[int, int]] = set()
     places = [*columns.rows("step", "rank")]
+    left, right = (columns[f"{side}_dtype"].tolist() for side in ("left", "right"))
     for row in np.flatnonzero(columns["order_known"]).tolist():
-        dtype = str(columns["right_dtype"][row] or columns["left_dtype"][row])
+        dtype = str(right[row] or left[row])
         if is_open[row] and is_integer_name(dtype):
             if places[row] not in computed:
                 given[places[row]].append(row)
-        elif dtype and site["role"][row] not in _NOT_COMPUTED:
+        elif dtype and roles[row] not in _NOT_COMPUTED:
             computed.add(places[row])
     for place in computed:
         site["role"][given[place]] = "input"

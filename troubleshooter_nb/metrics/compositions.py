@@ -13,9 +13,9 @@ from troubleshooter_nb.errors import ArgumentError
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.arrangements import divisors
 from troubleshooter_nb.metrics.floats import arithmetic_of, unit_roundoff
-from troubleshooter_nb.metrics.ranges import Layout, boxes, c_strides, in_c_order
+from troubleshooter_nb.metrics.ranges import Layout, c_strides, in_c_order
 from troubleshooter_nb.metrics.signatures import best_start, nearest, remainder_square
-from troubleshooter_nb.metrics.streamed import Streamed, streamed
+from troubleshooter_nb.metrics.streamed import Streamed, side_by_side, streamed
 from troubleshooter_nb.thresholds import (
     FEWEST_ADDED,
     MOST_MATCHED_ROWS,
@@ -280,9 +280,10 @@ class _Search:
         for name in order:
             theirs = members[name].layout(groups)
             offset = begun * turns.strides[axis + 1]
-            for there, here in boxes(theirs, Layout(offset, theirs.shape, turns.strides)):
-                part, wanted = members[name].tensor.box(there), self.whole.box(here)
+            here = Layout(offset, theirs.shape, turns.strides)
+            for part, wanted in side_by_side(members[name].tensor, theirs, self.whole, here):
                 square += remainder_square(part, wanted)
+                del part, wanted  # before the next ones come
                 if square > most:
                     return None
             begun += theirs.shape[axis + 1]

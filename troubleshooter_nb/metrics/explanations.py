@@ -28,7 +28,6 @@ from troubleshooter_nb.metrics.signatures import (
     searchable,
 )
 from troubleshooter_nb.metrics.streamed import Streamed, in_order
-from troubleshooter_nb.ranges import Readable
 from troubleshooter_nb.thresholds import (
     FEWEST_ELEMENTS_FITTED,
     FEWEST_PARTICIPANTS,
@@ -90,14 +89,24 @@ class Explanation:
     rival: float
 
 
-def explanation_of(left: Readable, right: Readable, tolerance: float) -> Explanation | None:
+def explanation_of(left: Streamed, right: Streamed, tolerance: float) -> Explanation | None:
     """The simplest explanation of right by left with the smallest residual, beyond chance.
 
     Arguments as those of `troubleshooter_nb.metrics.relations.relation_between`; both sides of two
     elements or more. Equal values are explained as "close", as it is not asked which dtype they
     were rounded to.
     """
-    pair = _prepared(left, right, tolerance)
+    coarse = max(unit_roundoff(side.source.dtype) for side in (left, right))
+    pair = _SampledPair(left, right, max(tolerance, coarse), 0)
+    if left.size == right.size and left.shape != right.shape:
+        guesses = _axis_orders(pair)
+        # Some elements rule out what all need not be read for.
+        if all(math.isfinite(guess.sampled) for guess in guesses):
+            if min(guess.sampled for guess in guesses) > 4.0 * pair.tolerance:
+                return None
+            if not _exponent(right.largest):
+                return None if right.spread.constant else _chosen(pair, guesses, [])
+    pair = _scaled(pair)
     if pair.left.spread.constant or pair.right.spread.constant:
         return None
     if pair.left.size == pair.right.size:
@@ -150,6 +159,7 @@ class _SampledPair:
         most = (self.tolerance * centred) ** 2
         for made, wanted in pieces:
             square += remainder_square(made, wanted)
+            del made, wanted  # parts of what is to go before the next one comes
             if square > most:
                 return math.inf
         return math.sqrt(square) / centred
@@ -157,23 +167,26 @@ class _SampledPair:
     @cached_property
     def participants(self) -> float:
         """How many elements carry the spread of right."""
-        step = max(1, self.right.size // 65536)
-        sample = self.right.at(np.arange(0, self.right.size, step))
+        sample = self.right.thinned
         squares = np.square(sample - np.median(sample))
         fourth = float(np.square(squares).sum())
         # A sample that saw no spread counts as one element, so that nothing is claimed.
         return float(squares.sum()) ** 2 / fourth if fourth else 1.0
 
 
-def _prepared(left: Readable, right: Readable, tolerance: float) -> _SampledPair:
-    coarse = max(unit_roundoff(left.dtype), unit_roundoff(right.dtype))
-    sides = Streamed(left), Streamed(right)
-    largest = max(side.largest for side in sides)
-    # Squares beyond float64, or projections beyond float32, would be inf; tiny ones would vanish.
+def _scaled(pair: _SampledPair) -> _SampledPair:
+    exponent = _exponent(max(pair.left.largest, pair.right.largest))
+    ours, theirs = (side.divided(exponent) for side in (pair.left, pair.right))
+    return _SampledPair(ours, theirs, pair.tolerance, exponent)
+
+
+def _exponent(largest: float) -> int:
+    """By which power of two values up to so large are divided.
+
+    Squares beyond float64, or projections beyond float32, would be inf; tiny ones would vanish.
+    """
     exponent = math.frexp(largest)[1] if largest else 0
-    exponent = exponent if abs(exponent) > 40 else 0
-    ours, theirs = (side.divided(exponent) for side in sides)
-    return _SampledPair(ours, theirs, max(tolerance, coarse), exponent)
+    return exponent if abs(exponent) > 40 else 0
 
 
 def _places(size: int) -> np.ndarray:

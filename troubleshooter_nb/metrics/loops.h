@@ -1,4 +1,4 @@
-/* What the two loops share: vectors, the order of sums, and what the processor has. C99 with the vector
+/* What the loops share: vectors, the order of sums, and what the processor has. C99 with the vector
  * types of GCC and Clang; no Python headers. */
 #ifndef LOOPS_H
 #define LOOPS_H

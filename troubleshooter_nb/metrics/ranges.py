@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from operator import mul
 
 import numpy as np
 
@@ -74,6 +73,12 @@ class Layout:
             found += index * stride
         return found
 
+    def part(self, part: Sequence[slice]) -> Layout:
+        """That of a part of the array; slices of step one."""
+        offset = sum(one.start * step for one, step in zip(part, self.strides, strict=True))
+        shape = tuple(one.stop - one.start for one in part)
+        return Layout(self.offset + offset, shape, self.strides)
+
     def merged(self) -> Layout:
         """The same with as few axes as possible; equal for the same order of elements."""
         axes: list[tuple[int, int]] = []
@@ -87,41 +92,54 @@ class Layout:
         return Layout(self.offset, tuple(n for n, _ in axes), tuple(s for _, s in axes))
 
 
-def boxes(there: Layout, here: Layout) -> Iterator[tuple[Layout, Layout]]:
-    """Parts of two layouts of one shape that are read at once, in long runs of both."""
-    extents = _extents(there, here)
-    counts = [-(-n // extent) for n, extent in zip(here.shape, extents, strict=True)]
+def boxes(there: Layout, here: Layout, most: int | None = None) -> Iterator[tuple[Layout, Layout]]:
+    """Parts of two layouts of one shape that are read at once, in long runs of both.
+
+    `most`: elements of a box; default `READ_BOX`.
+    """
+    extents = _extents(there, here, READ_BOX if most is None else most)
+    for part in _parts(here.shape, extents):
+        yield there.part(part), here.part(part)
+
+
+def passing(layout: Layout) -> Iterator[tuple[slice, ...]]:
+    """Parts of a layout of at most `READ_BLOCK` elements, in runs that are as long as possible."""
+    extents, room = [1] * len(layout.shape), READ_BLOCK
+    for axis in sorted(range(len(extents)), key=lambda axis: abs(layout.strides[axis])):
+        extents[axis] = max(min(layout.shape[axis], room), 1)
+        room //= extents[axis]
+    yield from _parts(layout.shape, extents)
+
+
+def _parts(shape: Sequence[int], extents: Sequence[int]) -> Iterator[tuple[slice, ...]]:
+    counts = [-(-n // extent) for n, extent in zip(shape, extents, strict=True)]
     for number in np.ndindex(*counts):
         starts = [i * extent for i, extent in zip(number, extents, strict=True)]
-        shape = tuple(
-            min(extent, n - start)
-            for extent, n, start in zip(extents, here.shape, starts, strict=True)
+        yield tuple(
+            slice(start, min(start + extent, n))
+            for start, extent, n in zip(starts, extents, shape, strict=True)
         )
-        first, second = (
-            Layout(one.offset + sum(map(mul, starts, one.strides)), shape, one.strides)
-            for one in (there, here)
-        )
-        yield first, second
 
 
-def _extents(there: Layout, here: Layout) -> list[int]:
-    """Lengths of a box of at most `READ_BOX` elements."""
+def _extents(there: Layout, here: Layout, most: int) -> list[int]:
+    """Lengths of a box of at most so many elements."""
     shape, extents = here.shape, [1] * len(here.shape)
     # From the axis of nearest neighbours on.
     near, far = (
         sorted(reversed(range(len(shape))), key=lambda axis: abs(one.strides[axis]))
         for one in (here, there)
     )
-    for axes, target in ((near, READ_RUN), (far, READ_RUN), (near, READ_BOX)):
+    for axes, target in ((near, READ_RUN), (far, READ_RUN), (near, most)):
         run = 1
         for axis in axes:
             others = math.prod(extents) // extents[axis]
-            room = min(max(target // run, 1), READ_BOX // others)
+            room = min(max(target // run, 1), most // others)
             extents[axis] = max(extents[axis], min(shape[axis], room))
             run *= extents[axis]
             if extents[axis] < shape[axis]:
                 break
-    return extents
+    # Of equal parts none is so narrow that what lies between is most of what is read.
+    return [-(-n // -(-n // extent)) for n, extent in zip(shape, extents, strict=True)]
 
 
 def in_c_order(shape: Sequence[int], offset: int = 0) -> Layout:
@@ -179,7 +197,7 @@ def read_slabs_at(
 
 
 def read_box(source: Readable, box: Layout) -> np.ndarray:
-    """Stored values of a box, in its shape; contiguous unless the array lies in memory."""
+    """Stored values of a box, in its shape; in the order in which they are stored."""
     low = box.offset + sum(
         (n - 1) * step for n, step in zip(box.shape, box.strides, strict=True) if step < 0
     )
@@ -187,17 +205,24 @@ def read_box(source: Readable, box: Layout) -> np.ndarray:
     back = tuple(axis for axis, step in enumerate(box.strides) if step < 0)
     if isinstance(source, InMemory):
         return np.flip(_strided(source.flat[low:], box.shape, steps), back)
-    values = np.empty(box.shape, source.dtype)
     order = sorted(range(len(steps)), key=lambda axis: -steps[axis])
-    into = np.flip(values, back).transpose(order)
+    values = np.empty([box.shape[axis] for axis in order], source.dtype)
     with reading(source) as opened:
-        _fill(into, opened, low, tuple(steps[axis] for axis in order))
-    return values
+        _fill(values, opened, low, tuple(steps[axis] for axis in order))
+    return np.flip(values.transpose(np.argsort(order)), back)
 
 
 def _fill(into: np.ndarray, opened: Reading, start: int, steps: tuple[int, ...]) -> None:
     """Read what lies at these descending steps, halving it until there is little else between."""
     span = 1 + sum((n - 1) * step for n, step in zip(into.shape, steps, strict=True))
+    if span == into.size and into.flags.c_contiguous:
+        flat = into.reshape(-1)
+        for place in range(0, span, READ_BLOCK):
+            part = flat[place : place + READ_BLOCK]
+            found = opened.read(start + place, start + place + len(part), part)
+            if found is not part:
+                part[:] = found
+        return
     run = 1
     for n, step in zip(reversed(into.shape), reversed(steps), strict=True):
         if step > run and n > 1:

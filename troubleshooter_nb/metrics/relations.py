@@ -163,10 +163,14 @@ def relation_between(
         if arithmetic_of(source.dtype) == "unsupported":
             needs = {"function": "find_relation", "dtype": source.dtype}
             raise ArgumentError(Message("arguments.no_numbers", **needs))
-    left, right = held(left), held(right)
-    if left.shape == right.shape and (exact := _exact(left, right)):
+    return relation_of(Streamed(held(left)), Streamed(held(right)), tolerance=tolerance)
+
+
+def relation_of(left: Streamed, right: Streamed, *, tolerance: float = 1e-2) -> Relation | None:
+    """As `relation_between`, of what keeps its figures for the next question."""
+    if left.shape == right.shape and (exact := _exact(left.source, right.source)):
         return exact
-    if min(size_of(left), size_of(right)) < 2:
+    if min(left.size, right.size) < 2:
         return None
     found = explanation_of(left, right, tolerance)
     if found is None:

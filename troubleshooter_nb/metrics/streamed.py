@@ -15,6 +15,7 @@ from troubleshooter_nb.metrics.ranges import (
     Layout,
     boxes,
     in_c_order,
+    passing,
     read_box,
     read_slabs_at,
     size_of,
@@ -34,6 +35,7 @@ from troubleshooter_nb.thresholds import (
     SHORT_ROW,
     SIGNATURE_FIGURES,
     SIGNATURES_BLOCK,
+    THINNED,
 )
 
 
@@ -93,8 +95,11 @@ class Streamed:
                 yield self._values(opened.read(start, stop))
 
     def box(self, box: Layout) -> np.ndarray:
-        """The values of a box, in its shape."""
-        return self._values(read_box(self.source, box))
+        """The values of a box, in its shape and as they lie in the tensor: of any strides."""
+        found = read_box(self.source, box)
+        # `values_of` lays what it gets one after the other.
+        order = sorted(range(found.ndim), key=lambda axis: -abs(found.strides[axis]))
+        return self._values(found.transpose(order)).transpose(np.argsort(order))
 
     def rows_at(self, rows: np.ndarray, width: int, *, base: int = 0) -> np.ndarray:
         """The values of rows of an array (n, width) that begins at flat place `base`."""
@@ -106,20 +111,32 @@ class Streamed:
         return values.astype(np.float64)
 
     @cached_property
-    def figures(self) -> tuple[float, Spread]:
-        """The largest finite magnitude, and the spread; of all values, in one pass."""
-        largest = 0.0
+    def figures(self) -> tuple[float, Spread, np.ndarray]:
+        """The largest finite magnitude, the spread, and some values; from one pass over all."""
+        largest, place, step = 0.0, 0, max(1, self.size // THINNED)
+        thinned: list[np.ndarray] = []
 
         def measured() -> Iterator[np.ndarray]:
-            nonlocal largest
-            for block in self.blocks():
+            nonlocal largest, place
+            for block in self._passing():
                 finite = searchable(block)
                 largest = max(largest, float(finite.max()), -float(finite.min()))
+                thinned.append(finite[-place % step :: step].astype(np.float64))
+                place += len(block)
                 yield block
 
         with np.errstate(all="ignore"):
             spread = spread_of_blocks(measured())
-        return largest, spread
+        return largest, spread, np.concatenate(thinned or [np.zeros(0)])
+
+    def _passing(self) -> Iterator[np.ndarray]:
+        """All values in flat order, in memory that the next block overwrites."""
+        most = READ_BLOCK // 4  # of usual values they stay in the cache
+        memory = np.empty(min(most, self.size), self.source.dtype)
+        with reading(self.source) as opened:
+            for start in range(0, self.size, most):
+                stop = min(start + most, self.size)
+                yield self._values(opened.read(start, stop, memory[: stop - start]))
 
     @property
     def largest(self) -> float:
@@ -130,6 +147,11 @@ class Streamed:
     def spread(self) -> Spread:
         """Mean, norm and norm about the mean."""
         return self.figures[1]
+
+    @property
+    def thinned(self) -> np.ndarray:
+        """Evenly spread elements, finite stand-ins as float64: so many as `THINNED`, or twice."""
+        return self.figures[2]
 
     def row_signatures(
         self, axis: int, length: int, shape: tuple[int, ...] | None = None
@@ -202,14 +224,29 @@ def _shifted(values: np.ndarray, exponent: int) -> np.ndarray:
     return np.asarray(np.ldexp(wide, exponent))
 
 
+def side_by_side(
+    left: Streamed, there: Layout, right: Streamed, here: Layout
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The values of two layouts of one shape, in parts of equal shape and of any strides.
+
+    What is gathered of left is held while right passes by: whoever keeps no part until the next one
+    comes has one box in memory.
+    """
+    most = READ_BOX // -(-left.dtype.itemsize // np.dtype(np.float32).itemsize)
+    for ours, theirs in boxes(there, here, most):
+        box = left.box(ours)
+        for part in passing(theirs):
+            yield box[part], right.box(theirs.part(part))
+        del box
+
+
 def in_order(
     kind: str, arguments: Mapping[str, Any], left: Streamed, right: Streamed
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """What a relation without arithmetic makes of left, and right, in boxes of equal shape."""
     layout = layout_of(kind, arguments, left.shape)
     if layout is not None:
-        for there, here in boxes(layout, in_c_order(layout.shape)):
-            yield left.box(there), right.box(here)
+        yield from side_by_side(left, layout, right, in_c_order(layout.shape))
         return
     # Plain tuples become arrays once.
     arguments = {**arguments, "order": np.array(arguments["order"])}
@@ -220,7 +257,7 @@ def in_order(
         math.prod(right.shape[axis + 1 :]),
     )
     # Numbers of rows take more memory than short rows themselves.
-    most = READ_BOX if after >= SHORT_ROW else READ_BOX // 8
+    most = READ_BLOCK if after >= SHORT_ROW else READ_BLOCK // 4
     for a, i, c in slabs(before, rows, after, most):
         shape = (a.stop - a.start, i.stop - i.start, c.stop - c.start)
         base = a.start * rows * after

@@ -21,13 +21,15 @@ class SavedCall(NamedTuple):
 
 _INPUTS = ("inputs", "input", "in", "x")
 _OUTPUTS = ("outputs", "output", "out", "y")
-_WORDS = "|".join((*_INPUTS, *_OUTPUTS))
+_EVERY_WORD = (*_INPUTS, *_OUTPUTS)
+_WORDS = "|".join(_EVERY_WORD)
 _SLOT = r"(?P<slot>[0-9]{0,9}(?:[._][0-9]{1,9})*)"
 # act.input_0, act.input1, and the looser conv1_in.
 _BEHIND = re.compile(rf"(?s)(?P<path>.*[^./])[./](?P<word>{_WORDS}){_SLOT}")
 _JOINED = re.compile(rf"(?s)(?P<path>.*[^./_])_(?P<word>{_WORDS}){_SLOT}")
 _COUNTED = re.compile(r"_([0-9]{1,9})$")
 # inputs/conv1, and the looser x_conv1 in any folder, x_layer1.0.conv1 in none.
+_FOLDERS = ("input", "output")
 _FOLDER = re.compile(r"(?s)(?P<word>inputs?|outputs?)[./](?P<path>[^./].*)")
 _NUMBERED = rf"(?P<word>{_WORDS})(?P<slot>[0-9]{{0,9}})_"
 _IN_FRONT = re.compile(rf"(?s)(?P<folder>(?:.*[./])?){_NUMBERED}(?P<path>[^./_][^./]*)")
@@ -167,10 +169,10 @@ def _of_later_calls(calls: Mapping[str, SavedCall]) -> dict[str, SavedCall]:
 
 def _spelled(name: str) -> tuple[SavedCall, str] | None:
     """What a name says; and how, where it may as well be that of a layer."""
-    if match := _FOLDER.fullmatch(name):
+    if name.startswith(_FOLDERS) and (match := _FOLDER.fullmatch(name)):
         return SavedCall(match["path"], _role(match["word"]), "0"), ""
     # The expressions alone look at every letter of every name.
-    if name.rstrip("._0123456789").endswith((*_INPUTS, *_OUTPUTS)):
+    if name.rstrip("._0123456789").endswith(_EVERY_WORD):
         for pattern in (_BEHIND, _JOINED):
             if match := pattern.fullmatch(name):
                 slot = match["slot"].strip("._").replace("_", ".") or "0"

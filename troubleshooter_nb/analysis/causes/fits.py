@@ -38,8 +38,7 @@ def misfit(output: np.ndarray, formula: np.ndarray, roundoff: float = 0.0) -> fl
     elements become equal, and much smaller faults than the rounding stand out.
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        finite = np.isfinite(output)
-        target, guess = output[finite], formula[finite]
+        target, guess = _where(np.isfinite(output), output, formula)
         scale = math.sqrt(float(np.square(target).sum()))
         if not scale or not np.isfinite(guess).all():
             return math.inf
@@ -48,6 +47,12 @@ def misfit(output: np.ndarray, formula: np.ndarray, roundoff: float = 0.0) -> fl
             error = target - as_stored(guess, roundoff)
             left = min(left, math.sqrt(float(np.square(error).sum())) / scale)
     return left if math.isfinite(left) else math.inf
+
+
+def _where(mask: np.ndarray, *arrays: np.ndarray) -> list[np.ndarray]:
+    """The elements of arrays where a mask of their shape is True, flat."""
+    is_all = bool(mask.all())
+    return [one.reshape(-1) if is_all else one[mask] for one in arrays]
 
 
 def relative_norm(error: np.ndarray, reference: np.ndarray) -> float:
@@ -73,7 +78,7 @@ def noise(roundoff: float, terms: int) -> float:
 def coefficient(values: np.ndarray, direction: np.ndarray) -> float:
     """The factor of `direction` in `values` by least squares; nan where there is none."""
     finite = np.isfinite(values) & np.isfinite(direction)
-    values, direction = values[finite], direction[finite]
+    values, direction = _where(finite, values, direction)
     power = float(np.vdot(direction, direction))
     return float(np.vdot(direction, values)) / power if power > 0 else math.nan
 
@@ -243,6 +248,11 @@ def settings_apart(left: Fit, right: Fit) -> list[str]:
     side's output tells from one that it shares with the other.
     """
     return [name for name in left.settings if not _alike(left, right, name)]
+
+
+def have_common_settings(left: Fit, right: Fit) -> bool:
+    """Whether two fits surely differ in no setting; see `settings_apart`."""
+    return all(_alike(left, right, name) for name in left.settings)
 
 
 def _alike(left: Fit, right: Fit, name: str) -> bool:

@@ -19,7 +19,7 @@ from troubleshooter_nb.analysis.causes.case import (
     Suspicion,
     evidence_of,
 )
-from troubleshooter_nb.analysis.causes.fits import settings_apart
+from troubleshooter_nb.analysis.causes.fits import have_common_settings, settings_apart
 from troubleshooter_nb.analysis.causes.kernel_fault import kernel_fault
 from troubleshooter_nb.analysis.causes.law import Direction, Law, Search
 from troubleshooter_nb.analysis.causes.laws.resizing import coordinate_rounding
@@ -323,15 +323,14 @@ def _random(call: Call, best: tuple[Fit, Fit], rate: str, floor: float) -> Suspi
 
 def _common(fits: Sequence[Sequence[Fit]], floors: Sequence[float]) -> float:
     """The worse residual, in floors, of the best settings that both sides share."""
-    return min(
-        (
-            max(left.residual / floors[0], right.residual / floors[1])
-            for left in fits[0]
-            for right in fits[1]
-            if not settings_apart(left, right)
-        ),
-        default=math.inf,
-    )
+    least = math.inf
+    for left in fits[0]:
+        for right in fits[1]:
+            worse = max(left.residual / floors[0], right.residual / floors[1])
+            # Settings take longer to be held against each other.
+            if worse < least and have_common_settings(left, right):
+                least = worse
+    return least
 
 
 def _suspicion(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Operands
-from troubleshooter_nb.thresholds import FEWEST_OUTPUTS, SHARE_SEEN
+from troubleshooter_nb.thresholds import FEW_PLACES, FEWEST_OUTPUTS, SHARE_SEEN
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,16 @@ class Sample:
 
 def spread(size: int, count: int) -> np.ndarray:
     """At most `count` places out of `size`, evenly spread, both ends among them."""
-    return np.unique(np.linspace(0, size - 1, min(size, count)).round().astype(np.intp))
+    count = min(size, count)
+    return _few_spread(size, count).copy() if count <= FEW_PLACES else _spread(size, count)
+
+
+def _spread(size: int, count: int) -> np.ndarray:
+    return np.unique(np.linspace(0, size - 1, count).round().astype(np.intp))
+
+
+# The same ones are asked for in every trial of a search.
+_few_spread = lru_cache(maxsize=256)(_spread)
 
 
 def places(size: int, count: int, energy: np.ndarray | None = None) -> np.ndarray:

@@ -19,6 +19,10 @@ USUAL_EPS = (
     *(5e-5, 2.0**-7, 2.0**-10, 1e-1),
 )
 _LEAST_EPS = 1e-30  # in place of zero: groups without variance then have a finite scale
+# Values of eps that are tried first, and multiples of the best of them.
+_ROUGH = np.concatenate([[0.0], np.geomspace(1e-13, 10.0, 57)])
+_FINE = np.geomspace(0.3, 3.0, 21)
+_STEPS = np.arange(21)  # values between the neighbours of the best one
 
 
 class Moments(NamedTuple):
@@ -155,54 +159,61 @@ class _Groups:
         self.aa = self._sum(linear, linear)
         self.ab = self._sum(linear, cubic) if cubic is not None else np.zeros_like(self.aa)
         self.bb = self._sum(cubic, cubic) if cubic is not None else np.zeros_like(self.aa)
-        self.about = math.nan
+        self.usable = self.aa.ravel() > 0.0
+        self.weight = (1.0 / (self.element**2 + self.common.ravel()))[self.usable]
 
     def _sum(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        return np.asarray((first * second).sum(axis=self.axes, keepdims=True))
+        every = [*range(first.ndim)]
+        kept = [axis for axis in every if axis not in self.axes]
+        found = np.einsum(first, every, second, every, kept)
+        return np.expand_dims(found, self.axes)
 
     def start(self) -> float:
         """A first eps: a small share of the middle variance."""
         return 1e-5 * float(np.median(self.variance)) + 1e-12
 
+    def _error(self, eps: float) -> np.ndarray:
+        """What this eps leaves of the output."""
+        self.scale = 1.0 / np.sqrt(self.variance + max(eps, _LEAST_EPS))
+        error = np.multiply(self.scale, self.linear)
+        np.subtract(self.output, error, out=error)
+        if self.cubic is not None:
+            error -= self.scale**3 * self.cubic
+        return error
+
     def _measure(self, eps: float) -> None:
         """Errors about this eps, and their products with the two bases."""
-        scale = 1.0 / np.sqrt(self.variance + max(eps, _LEAST_EPS))
-        error = self.output - scale * self.linear
-        if self.cubic is not None:
-            error -= scale**3 * self.cubic
-        self.about, self.scale = eps, scale
+        error = self._error(eps)
         self.rr, self.ra = self._sum(error, error), self._sum(error, self.linear)
         self.rb = self._sum(error, self.cubic) if self.cubic is not None else np.zeros_like(self.rr)
 
     def _errors(self, eps: np.ndarray) -> np.ndarray:
-        """Squared error of every group (last axis) at every eps (first axis)."""
-        scale = 1.0 / np.sqrt(self.variance.ravel() + np.maximum(eps, _LEAST_EPS)[:, None])
-        one = scale - self.scale.ravel()
-        three = scale**3 - self.scale.ravel() ** 3
-        total = self.rr.ravel() - 2.0 * one * self.ra.ravel() + one**2 * self.aa.ravel()
+        """Squared error of every usable group (last axis) at every eps (first axis)."""
+        known = (self.variance, self.scale, self.rr, self.ra, self.aa)
+        variance, about, rr, ra, aa = (by.ravel()[self.usable] for by in known)
+        scale = 1.0 / np.sqrt(variance + np.maximum(eps, _LEAST_EPS)[:, None])
+        one = scale - about
+        total = rr - 2.0 * one * ra + one**2 * aa
         if self.cubic is not None:
-            total += -2.0 * three * self.rb.ravel() + three**2 * self.bb.ravel()
-            total += 2.0 * one * three * self.ab.ravel()
+            rb, bb, ab = (by.ravel()[self.usable] for by in (self.rb, self.bb, self.ab))
+            three = scale**3 - about**3
+            total += -2.0 * three * rb + three**2 * bb
+            total += 2.0 * one * three * ab
         return np.asarray(np.maximum(total, 0.0))
 
     def _cost(self, eps: np.ndarray) -> np.ndarray:
-        weight = 1.0 / (self.element**2 + self.common.ravel())
-        usable = self.aa.ravel() > 0.0
-        return np.asarray((self._errors(eps) * weight)[:, usable].sum(axis=1))
+        return np.asarray(np.einsum("ij,j->i", self._errors(eps), self.weight))
 
     def search(self, start: float, *, wide: bool) -> float:
         """The eps of least weighted error, measured about the start."""
         self._measure(start)
-        if wide:
-            grid = np.concatenate([[0.0], np.geomspace(1e-13, 10.0, 57)])
-        else:
-            grid = np.concatenate([[0.0], start * np.geomspace(0.3, 3.0, 21)])
+        grid = _ROUGH if wide else np.concatenate([[0.0], start * _FINE])
         best = start
         for _ in range(NORM_SEARCH_ROUNDS[not wide]):
             middle = int(np.argmin(self._cost(grid)))
             best = float(grid[middle])
             low, high = grid[max(middle - 1, 0)], grid[min(middle + 1, grid.size - 1)]
-            grid = np.linspace(low, high, 21)
+            grid = low + (high - low) / _STEPS[-1] * _STEPS
         return best
 
     def half_width(self, eps: float) -> float:
@@ -212,18 +223,16 @@ class _Groups:
         all elements would promise too much. Errors beyond rounding are taken for common to a
         group: those of an inexact kernel do not average out.
         """
-        self._measure(eps)
+        error = self._error(eps)
         slope = -0.5 * self.scale**3 * self.linear
-        error = self.output - self.scale * self.linear
         if self.cubic is not None:
             slope = slope - 1.5 * self.scale**5 * self.cubic
-            error = error - self.scale**3 * self.cubic
         square = np.maximum(error**2, (self.roundoff * self.output) ** 2 / 3.0)
         energy = self._sum(slope, slope)
         weight = 1.0 / (self.element**2 + self.common)
         common = self.common
         if float(square.mean()) > (BEYOND_ROUNDING * self.element) ** 2:
-            common = common + self.rr
+            common = common + self._sum(error, error)
         scores = self._sum(slope**2, square) + common * energy
         information = float((weight * energy).sum())
         if not information > 0:
@@ -232,5 +241,5 @@ class _Groups:
 
     def residual(self, eps: float) -> float:
         """Norm of the error over the norm of the output."""
-        self._measure(eps)
-        return math.sqrt(float(self.rr.sum())) / self.size
+        error = self._error(eps).ravel()
+        return math.sqrt(float(np.einsum("i,i->", error, error))) / self.size

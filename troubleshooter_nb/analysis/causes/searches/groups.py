@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -83,52 +84,119 @@ class Rows:
     statistics: Moments
 
 
-def sampled(side: NormOperands, way: Way, *, thorough: bool) -> tuple[Rows | None, dict[str, str]]:
-    """Groups of the way as rows, and what is seen at groups without variance."""
+@dataclass(frozen=True)
+class _Members:
+    """A sample of groups as they are: what is usable of them has finite members only."""
+
+    take: Callable[[np.ndarray], np.ndarray]
+    x: np.ndarray
+    output: np.ndarray
+
+    @cached_property
+    def is_usable(self) -> np.ndarray:
+        """Which groups of x are finite, shape (groups,)."""
+        return np.asarray(np.isfinite(self.x).all(axis=1))
+
+    @cached_property
+    def is_finite(self) -> np.ndarray:
+        """Which groups of the output are finite, shape (groups,)."""
+        return np.asarray(np.isfinite(self.output).all(axis=1))
+
+    @cached_property
+    def is_kept(self) -> np.ndarray:
+        """Which groups are finite in both, shape (groups,)."""
+        return np.asarray(self.is_usable & self.is_finite)
+
+    def kept(self, rows: np.ndarray) -> np.ndarray:
+        """The rows of groups that are kept."""
+        return rows if self.is_kept.all() else rows[self.is_kept]
+
+
+class Sampling:
+    """Samples of one side's groups; what two ways after each other share is taken once.
+
+    Parameters
+    ----------
+    side : NormOperands
+    """
+
+    def __init__(self, side: NormOperands) -> None:
+        self._side = side
+        self._key: tuple[object, ...] = ()
+        self._members: _Members | None = None
+        self._given: dict[str, np.ndarray | None] = {}
+
+    def rows(self, way: Way, *, thorough: bool) -> tuple[Rows | None, dict[str, str]]:
+        """Groups of the way as rows, and what is seen at groups without variance."""
+        side = self._side
+        length = math.prod(way.shape[axis] for axis in way.axes)
+        if not side.x.size or (length < 2 and not way.stored):
+            return None, {}
+        members = self._sampled(way, thorough=thorough and not way.stored)
+        usable, finite = members.is_usable, members.is_finite
+        flat = _without_variance(members.x, way)
+        lost = usable & ~finite
+        # Few groups may have been overwritten. Of most it is not this layer's output, and beside
+        # constant ones it is not their variance that is at fault.
+        few = 2 * np.count_nonzero(lost) <= np.count_nonzero(usable)
+        few &= not np.any(np.ptp(members.x[lost], axis=1) == 0)
+        if np.any(lost & ~flat) and not few:
+            return None, {}
+        special = {}
+        if np.any(flat & usable) and side.gradient is None:
+            special["constant_rows"] = "finite" if np.all(finite[flat & usable]) else "not finite"
+        if np.count_nonzero(members.is_kept) * length < thresholds.FEWEST_TO_FIT:
+            return None, {}
+        x, output = members.kept(members.x), members.kept(members.output)
+        weight, bias = (self._kept(name, way) for name in ("weight", "bias"))
+        gradient = self._kept("gradient", way)
+        if gradient is not None and not np.isfinite(gradient).all():
+            return None, {}
+        if way.stored and side.mean is not None and side.variance is not None:
+            known = (members.kept(members.take(one)) for one in (side.mean, side.variance))
+            stored = Moments(*(one[:, :1] for one in known))
+            if not np.isfinite(stored.mean).all() or not np.all(stored.variance >= 0):
+                return None, {}
+        else:
+            stored = moments(x, (1,), centred=way.centred)
+        return Rows(x, output, gradient, weight, bias, stored), special
+
+    def _sampled(self, way: Way, *, thorough: bool) -> _Members:
+        key = way.shape, way.axes, thorough
+        if self._members is None or self._key != key:
+            # The old ones go before the new ones come.
+            self._members, self._given = None, {}
+            self._key, self._members = key, _members(self._side, way, thorough=thorough)
+        return self._members
+
+    def _kept(self, name: str, way: Way) -> np.ndarray | None:
+        """One of the operands beside x at the groups that are kept."""
+        if name not in self._given:
+            values, members = getattr(self._side, name), self._members
+            if values is not None and members is not None:
+                shaped = values.reshape(way.shape) if name == "gradient" else values
+                values = members.kept(members.take(shaped))
+            self._given[name] = values
+        return self._given[name]
+
+
+def _members(side: NormOperands, way: Way, *, thorough: bool) -> _Members:
+    """The sample of groups; `thorough`: also such as have no variance or are not finite."""
     output = side.output.reshape(way.shape)
     x = side.x.reshape(way.shape)
     rest = tuple(axis for axis in range(len(way.shape)) if axis not in way.axes)
     count = math.prod(way.shape[axis] for axis in rest)
-    length = x.size // max(count, 1)
-    if not count or (length < 2 and not way.stored):
-        return None, {}
+    length = x.size // count
     chosen = min(count, thresholds.GROUP_ROWS, max(8, thresholds.GROUP_ELEMENTS // length))
     energy = None
     if side.distance4 is not None:
         # Groups are numbered in the order of the other axes.
         energy = side.distance4.reshape(way.shape).sum(axis=way.axes, dtype=np.float64).ravel()
     picked = places(count, chosen, energy)
-    if thorough and not way.stored:
+    if thorough:
         picked = np.union1d(picked, _special(x, output, way.axes))
     take = partial(_taken, way=way, rest=rest, picked=picked)
-    values, wanted = take(x), take(output)
-    flat = _without_variance(values, way)
-    finite = np.isfinite(wanted).all(axis=1)
-    usable = np.isfinite(values).all(axis=1)
-    lost = usable & ~finite
-    # Few groups may have been overwritten. Of most it is not this layer's output, and beside
-    # constant ones it is not their variance that is at fault.
-    few = 2 * np.count_nonzero(lost) <= np.count_nonzero(usable)
-    few &= not np.any(np.ptp(values[lost], axis=1) == 0)
-    if np.any(lost & ~flat) and not few:
-        return None, {}
-    special = {}
-    if np.any(flat & usable) and side.gradient is None:
-        special["constant_rows"] = "finite" if np.all(finite[flat & usable]) else "not finite"
-    keep = usable & finite
-    if np.count_nonzero(keep) * length < thresholds.FEWEST_TO_FIT:
-        return None, {}
-    weight, bias = (take(v)[keep] if v is not None else None for v in (side.weight, side.bias))
-    gradient = take(side.gradient.reshape(way.shape))[keep] if side.gradient is not None else None
-    if gradient is not None and not np.isfinite(gradient).all():
-        return None, {}
-    if way.stored and side.mean is not None and side.variance is not None:
-        stored = Moments(take(side.mean)[keep][:, :1], take(side.variance)[keep][:, :1])
-        if not np.isfinite(stored.mean).all() or not np.all(stored.variance >= 0):
-            return None, {}
-    else:
-        stored = moments(values[keep], (1,), centred=way.centred)
-    return Rows(values[keep], wanted[keep], gradient, weight, bias, stored), special
+    return _Members(take, take(x), take(output))
 
 
 def _without_variance(rows: np.ndarray, way: Way) -> np.ndarray:

@@ -18,9 +18,9 @@ from troubleshooter_nb.analysis.causes.law import Cause, Search
 from troubleshooter_nb.analysis.causes.searches.groups import (
     NormOperands,
     Rows,
+    Sampling,
     Way,
     brief,
-    sampled,
 )
 from troubleshooter_nb.analysis.causes.searches.stored_statistics import shared_statistics
 from troubleshooter_nb.metrics.float_formats import half_format, in_format
@@ -87,7 +87,7 @@ def _affine_fits(side: NormOperands) -> list[Fit]:
     """What stored statistics do, where they are not known; no fit where they do not."""
     x = side.x
     axes = (0, *range(2, x.ndim))
-    rows, _ = sampled(side, Way({}, x.shape, axes), thorough=False)
+    rows, _ = Sampling(side).rows(Way({}, x.shape, axes), thorough=False)
     if rows is None or rows.x.shape[1] < thresholds.FEWEST_TO_FIT:
         return []
     distance, mean = rows.x - rows.statistics.mean, rows.output.mean(axis=1, keepdims=True)
@@ -282,15 +282,16 @@ def _fits(side: NormOperands, ways: list[Way]) -> list[Fit]:
     if side.output.size < thresholds.FEWEST_TO_FIT or not np.any(side.output):
         return []
     tried: list[tuple[Fit, Rows, dict[str, Any]]] = []
+    sampling = Sampling(side)
     for number, way in enumerate(ways):
-        rows, special = sampled(side, way, thorough=number < thresholds.NORM_OWN_WAYS)
+        rows, special = sampling.rows(way, thorough=number < thresholds.NORM_OWN_WAYS)
         if rows is None:
             continue
         # The statistics are those of all.
         rows = brief(rows, (thresholds.GROUP_ROWS, thresholds.LAYER_SAMPLE))
+        quick = brief(rows, thresholds.GROUPS_FIRST)
         for use in _uses(side, rows, every=number < thresholds.NORM_OWN_WAYS):
             settings = _settings(way, use, special, backward=side.gradient is not None)
-            quick = brief(rows, thresholds.GROUPS_FIRST)
             tried.append((_fit(quick, use, settings, side), rows, use))
     tried = [trial for trial in tried if math.isfinite(trial[0].residual)]
     tried.sort(key=lambda trial: trial[0].residual)

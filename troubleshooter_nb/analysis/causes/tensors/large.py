@@ -22,13 +22,15 @@ from troubleshooter_nb.analysis.causes.tensors.measure import (
     is_even,
     sides_of,
 )
-from troubleshooter_nb.analysis.causes.tensors.streams import Reversed, streamed
+from troubleshooter_nb.analysis.causes.tensors.streams import Charged, Reversed, streamed
 from troubleshooter_nb.analysis.causes.tensors.surveys import Survey, surveyed
 from troubleshooter_nb.dump import ArraySource
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import arithmetic_of
 from troubleshooter_nb.metrics.partial import merge_tree
+from troubleshooter_nb.metrics.ranges import held
 from troubleshooter_nb.metrics.signatures import values_of
+from troubleshooter_nb.metrics.streamed import Streamed
 from troubleshooter_nb.metrics.summary import SUMMARY_FIGURES, summary_figures, summary_partial
 from troubleshooter_nb.ranges import read_rows
 from troubleshooter_nb.thresholds import LARGEST_HELD, MOST_IMAGE_CHANNELS
@@ -229,8 +231,21 @@ class LargeSides(Sides):
         about = self.centred(1)
         return self.before / about if about else math.inf
 
+    @cached_property
+    def streams(self) -> tuple[Streamed, Streamed]:
+        """Both sides as searches for relations see them."""
+        left, right = (
+            Streamed(held(Charged(source, self.tensor.budget)))
+            for source in self.tensor.sources
+            if source is not None
+        )
+        return left, right
+
     def centred(self, side: int) -> float:
         """Norm of a side about its mean, over its norm."""
+        if not self._is_measured(side):
+            spread = self.streams[side].spread
+            return spread.centred / spread.norm if spread.norm else 0.0
         norm, mean = self.figure(side, "l2"), self.figure(side, "mean")
         square = norm**2 - math.prod(self.shapes[side]) * mean**2
         return math.sqrt(max(square, 0.0)) / norm if norm else 0.0
@@ -247,10 +262,13 @@ class LargeSides(Sides):
 
     def figure(self, side: int, name: str) -> float:
         """One of `metrics.summary.SUMMARY_FIGURES` of all elements of a side."""
-        known = self.tensor.figures.get(f"{_SIDES[side]}_l2", math.nan)
-        if math.isfinite(known):
+        if self._is_measured(side):
             return float(self.tensor.figures[f"{_SIDES[side]}_{name}"])
         return float(self._summaries[side][name])
+
+    def _is_measured(self, side: int) -> bool:
+        """Whether comparing measured a side."""
+        return math.isfinite(self.tensor.figures.get(f"{_SIDES[side]}_l2", math.nan))
 
     @cached_property
     def _summaries(self) -> list[Mapping[str, float]]:

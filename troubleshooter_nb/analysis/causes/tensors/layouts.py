@@ -11,8 +11,7 @@ import numpy as np
 from troubleshooter_nb.analysis.causes.case import Suspicion
 from troubleshooter_nb.analysis.causes.tensors.large import LargeSides
 from troubleshooter_nb.analysis.causes.tensors.measure import Sides, error_of, transform
-from troubleshooter_nb.analysis.causes.tensors.streams import Charged
-from troubleshooter_nb.metrics.relations import Relation, find_relation, relation_between
+from troubleshooter_nb.metrics.relations import Relation, find_relation, relation_of
 from troubleshooter_nb.metrics.signatures import spread_of
 from troubleshooter_nb.naming.roles import (
     is_expert,
@@ -71,9 +70,7 @@ def _is_in_order(sides: Sides) -> bool:
 def _relation(sides: Sides, side: str = "left") -> Relation | None:
     """What turns one side into the other."""
     if isinstance(sides, LargeSides):
-        budget = sides.tensor.budget
-        sources = [Charged(source, budget) for source in sides.tensor.sources if source is not None]
-        return relation_between(*(sources if side == "left" else sources[::-1]))
+        return relation_of(*(sides.streams if side == "left" else sides.streams[::-1]))
     whole = sides if side == "left" else sides.reversed
     return find_relation(whole.left, whole.right)
 
