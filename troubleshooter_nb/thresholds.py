@@ -672,6 +672,7 @@ TURNED_TRIES = 6  # Layouts of earlier values that may have been rotated.
 # them.
 CALLS_BEFORE, MOST_SOURCES = 40, 24
 PAIRS_OF_TERMS = 16  # Pairs of earlier values that are added in full.
+ATTENTIONS_LOOKED_AT = 2  # Rows that may be what an attention made, where padding is looked for.
 CAP_STEPS = 25  # Caps that are tried, and the steps that narrow the best.
 OUTPUTS_BEFORE = 4  # Saved outputs on either side that are tried as the input of one.
 NORM_STEPS = 3  # Calls that make up a normalisation.

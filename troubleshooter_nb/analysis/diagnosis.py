@@ -622,16 +622,38 @@ class _Inquiry:
 
         What adds most created nothing where it is not explained.
         """
-        if self.origins.bring_back():
+        for _ in range(thresholds.MOST_SEARCHED_BETWEEN):
+            self._judge_what_carries()
+            if not (self.origins.created() or self.origins.bring_back(self._not_excused())):
+                break
             self._ask_between(self.origins.created())
-        if self.origins.created():
-            return
+            if self.origins.created():
+                return
         suspects = self._up_to(self.origins.suspects(), thresholds.MOST_SUSPECTS)
         self._ask_between(suspects)
         explained = {s.pair for s in self.suspicions}
         for row in suspects:
             if self.flow.result["order"][row] in explained:
                 self.origins.state[row] = "created"
+
+    def _judge_what_carries(self) -> None:
+        """Judge anew with what calls were seen to carry, though a sum hides it from what follows.
+
+        What is computed from that differs because of it, and is no other way of writing anything.
+        """
+        old = self.origins
+        if not old.harmless or not any(map(old.differs, old.acquitted)):
+            return
+        model, errors = self.model, self.padded.errors
+        self.origins = find_origins(self.flow, model, errors, old.seen_to_carry())
+        self.origins.acquitted |= old.acquitted
+
+    def _not_excused(self) -> list[int]:
+        """Rows that fail and go no further, and are no error all the same."""
+        fails = np.isin(self.flow.result["verdict"], DIFFERING)
+        hidden = [row for row in self.origins.harmless if fails[row]]
+        excused = self._excused(findings_of(self.suspicions, None)) if hidden else {}
+        return [row for row in hidden if row not in excused]
 
     def _note_made(self, row: int, found: Explained) -> None:
         """Keep what is proved of a row and has no cause's name."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from types import MappingProxyType
@@ -135,16 +135,24 @@ class Origins:
         """What only one side has is where the two part."""
         self.state[row], self.basis[row] = "created", "missing"
 
-    def bring_back(self) -> bool:
+    def bring_back(self, hidden: Collection[int] = ()) -> bool:
         """Where nothing created what fails, what went no further at first did so after all.
 
         A sum hides a small difference in its larger terms, and a norm behind it brings it to light.
         True where there was such a row.
+
+        Parameters
+        ----------
+        hidden : collection of int
+            Rows that go no further themselves, and fail all the same.
         """
         flow = self.flow
         fails = np.isin(flow.result["verdict"], DIFFERING) & (self.state != "")
         fails[list(self.harmless)] = False
+        fails[list(hidden)] = True
         for row in self.by_time(np.flatnonzero(self.vanishing)):
+            if row in self.acquitted:
+                continue
             is_behind = fails & (flow.times > self.time(row))
             is_alike = self.error[is_behind] * thresholds.CREATED_GROWTH >= self.error[row]
             if row in flow.node_of and is_alike.any():
@@ -152,6 +160,11 @@ class Origins:
                 self.harmless.discard(row)
                 return True
         return False
+
+    def seen_to_carry(self) -> set[int]:
+        """Results that were seen to be computed alike, and what carries an error that is seen."""
+        carried = {int(row) for row in np.flatnonzero(self.state == "carried")}
+        return self.acquitted | (carried - self.harmless)
 
     def suspects(self) -> list[int]:
         """Rows that carry an error and add clearly more to it than one call does by rounding.
@@ -189,7 +202,13 @@ class Origins:
 class _Draft:
     """What `Origins` will hold: in lists, whose cells cost a fifth of those of arrays."""
 
-    def __init__(self, flow: Flow, model: NoiseModel, known: Mapping[int, float]) -> None:
+    def __init__(
+        self,
+        flow: Flow,
+        model: NoiseModel,
+        known: Mapping[int, float],
+        carry: Collection[int],
+    ) -> None:
         error = errors_of(flow)
         error[[*known]] = [*known.values()]
         noise, typical = noise_of(flow, model)
@@ -205,6 +224,7 @@ class _Draft:
         self.turns_coarse = rows_turning_coarse(flow)
         self.is_scaled = scaled_rows(flow)
         self.harmless: set[int] = set()
+        self.carry = carry
         self.forget()
 
     def forget(self) -> None:
@@ -250,7 +270,10 @@ def _holds_nan(flow: Flow) -> np.ndarray:
 
 
 def find_origins(
-    flow: Flow, model: NoiseModel | None = None, known: Mapping[int, float] = MappingProxyType({})
+    flow: Flow,
+    model: NoiseModel | None = None,
+    known: Mapping[int, float] = MappingProxyType({}),
+    carry: Collection[int] = frozenset(),
 ) -> Origins:
     """Tell rows that created a difference from those that carry one, by figures alone.
 
@@ -261,6 +284,9 @@ def find_origins(
         What rounding leaves; default the fitted one.
     known : mapping of int to float
         Rows to what counts of their error, where that is not all of it.
+    carry : collection of int
+        Rows that created nothing, as their values showed: what they carry on, whatever uses it
+        agrees or not, is no other way of writing anything.
 
     Notes
     -----
@@ -268,7 +294,7 @@ def find_origins(
     created; so is a parameter, buffer or input of the network that differs, unless whatever uses
     it agrees. Where no inputs were recorded, the largest error before it in order stands in.
     """
-    draft = _Draft(flow, model or NoiseModel(), known)
+    draft = _Draft(flow, model or NoiseModel(), known, carry)
     nodes = sorted(flow.nodes, key=_execution)
     for _ in range(thresholds.ORIGIN_PASSES):
         draft.forget()
@@ -281,7 +307,7 @@ def find_origins(
                     begun.add(one)
                     _judge_inputs(draft, one, by_order)
             _judge_results(draft, node, by_order)
-        found = _Harmless(draft).find(nodes)
+        found = _Harmless(draft, _carrying(draft, nodes)).find(nodes)
         if found <= draft.harmless:
             break
         draft.harmless |= found
@@ -308,6 +334,44 @@ def _leave_out_undecided(draft: _Draft) -> None:
         is_open = verdicts[row] == "undecidable"
         if is_open and sure and draft.error[row] * thresholds.FAR_BESIDE <= max(sure):
             draft.state[row] = ""
+
+
+def _carrying(draft: _Draft, nodes: Sequence[Node]) -> set[int]:
+    """Results that brought rounding to light, as is known, and all that carry it on from there.
+
+    What was computed alike from values, or parameters, that differ shows their difference.
+
+    Parameters
+    ----------
+    draft : _Draft
+    nodes : sequence of Node
+        In the order of execution.
+    """
+    flow = draft.flow
+    found = {
+        row
+        for row in draft.carry
+        if row in flow.node_of
+        and row in flow.node_of[row].outputs
+        and draft.is_apart[row]
+        and not any(draft.is_apart[other] for other in _sources(draft, flow.node_of[row]))
+    }
+    if not found:
+        return found
+    largest: dict[StepRank, float] = defaultdict(float)
+    for node in nodes:
+        for row in (*node.inputs, *node.outputs):
+            if draft.state[row] == "carried" and draft.basis[row] == "order":
+                is_behind = draft.error[row] <= _by_order(node) * largest[node.place]
+            elif row in node.inputs:
+                is_behind = flow.producer.get(row) in found
+            else:
+                is_behind = not found.isdisjoint(node.inputs)
+            if is_behind and draft.state[row] == "carried":
+                found.add(row)
+            if row in found:
+                largest[node.place] = max(largest[node.place], draft.error[row])
+    return found
 
 
 def _execution(node: Node) -> tuple[Any, ...]:
@@ -530,7 +594,8 @@ def _judge(draft: _Draft, row: int, source_error: float, basis: str) -> None:
         limit = (
             _by_order(draft.flow.node_of[row]) if basis == "order" else thresholds.CREATED_GROWTH
         )
-        draft.state[row] = "created" if _ratio(draft, row) > limit else "carried"
+        is_carried = row in draft.carry or _ratio(draft, row) <= limit
+        draft.state[row] = "carried" if is_carried else "created"
 
 
 def _judge_by_order(draft: _Draft, node: Node, row: int, before: _Before) -> None:
@@ -619,8 +684,9 @@ class _Harmless:
     differs after another origin may do so because of that one, and says nothing of what was before.
     """
 
-    def __init__(self, draft: _Draft) -> None:
+    def __init__(self, draft: _Draft, carrying: Collection[int]) -> None:
         self._draft = draft
+        self._carrying = carrying  # rows whose error is known to be there
         self._harmless: set[int] = set()
         # Of the calls seen so far, those in each container and direction, and the next few of
         # all: what unrecorded work may have made of a result.
@@ -752,6 +818,7 @@ class _Harmless:
     def _decide(self, row: int, uses: _Uses) -> None:
         # Behind where one side turned coarse all agree as well as that precision lets them.
         is_told = self._draft.is_apart[row] and row not in self._draft.turns_coarse
+        is_told &= row not in self._carrying
         if uses.see_nothing and is_told:
             self._harmless.add(row)
 

@@ -12,6 +12,8 @@ import numpy as np
 
 from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.budget import BudgetSpentError
+from troubleshooter_nb.analysis.causes.between.earlier_values import earlier_values
+from troubleshooter_nb.analysis.causes.between.hidden_keys import hides_keys
 from troubleshooter_nb.analysis.causes.case import TensorPair
 from troubleshooter_nb.analysis.causes.operands import Operators
 from troubleshooter_nb.analysis.causes.tensors.large import sides_of_any_size
@@ -49,7 +51,7 @@ class Padding:
     ----------
     padded : ndarray of bool, shape (samples, tokens)
     name : str
-        Of the mask, or of the lengths, as shown.
+        Of the mask, or of the lengths, as shown, or which attention hides them.
     """
 
     padded: np.ndarray
@@ -128,7 +130,9 @@ class PaddedRows:
 def padded_rows(flow: Flow, origins: Origins, operators: Operators) -> PaddedRows:
     """Which rows differ in padded tokens alone, by the masks of each step and rank.
 
-    Where no mask was recorded, or those of the two sides differ, nothing is excused.
+    Where no mask was recorded, the tokens whose ids differ are padding if an attention of both
+    sides is seen to hide them from all queries. Where that is not seen, or the masks of the two
+    sides differ, nothing is excused.
 
     Parameters
     ----------
@@ -140,9 +144,14 @@ def padded_rows(flow: Flow, origins: Origins, operators: Operators) -> PaddedRow
     if not (origins.error > 0).any():
         return PaddedRows()
     candidates = dict(_candidates(flow))
+    masks = _masks(flow, operators, candidates)
+    for row in _ids_apart(flow):
+        if (place := flow.place(row)) not in {*masks, *map(flow.place, candidates)}:
+            seen = _hidden_by_attention(flow, origins, operators, row)
+            masks |= {place: (seen,)} if seen is not None else {}
     of_place = {
         place: known
-        for place, known in _masks(flow, operators, candidates).items()
+        for place, known in masks.items()
         if _reads_one_sequence(flow, place, candidates)
     }
     rows = [row for row in _rows_apart(flow, origins) if flow.place(row) in of_place]
@@ -179,6 +188,59 @@ def _reads_one_sequence(flow: Flow, place: StepRank, masks: Collection[int]) -> 
         and not is_token_type(name)
     }
     return len(read) < 2
+
+
+def _ids_apart(flow: Flow) -> list[int]:
+    """Whole numbers, of samples and tokens, that a run was given and that differ."""
+    dtypes = flow.result["right_dtype"]
+    return [
+        row
+        for row in flow.external
+        if len(flow.shape(row)) == 2
+        and is_integer_name(str(dtypes[row]))
+        and not (flow.is_backward[row] or flow.is_value[row] or flow.result["identical"][row])
+        and not is_mask(_name(flow, row))
+    ]
+
+
+def _hidden_by_attention(
+    flow: Flow, origins: Origins, operators: Operators, ids: int
+) -> Padding | None:
+    """The tokens whose ids differ, if they are those that an attention hides on both sides.
+
+    None as well where they are not at an end of each sample, or all that a sample has.
+    """
+    try:
+        with _question(operators):
+            tensor = operators.tensor(ids)
+            left, right = tensor.left, tensor.right
+            if left is None or right is None or left.shape != right.shape:
+                return None
+            hidden = np.asarray(left != right)
+            if hidden.all(1).any() or not _ends_rows(hidden):
+                return None
+        for row in _attended(flow, origins, hidden.shape, flow.place(ids)):
+            with _question(operators):
+                found = earlier_values(operators, row)
+            if found is not None and all(hides_keys(side, hidden) for side in found[1:]):
+                name = operators.tensor(row).name
+                return Padding(hidden, Message("explanations.padding_by_attention", name=name))
+    except (ReadError, BudgetSpentError):
+        pass
+    return None
+
+
+def _attended(flow: Flow, origins: Origins, sizes: tuple[int, ...], place: StepRank) -> list[int]:
+    """The first rows that an attention may have made which nothing recorded."""
+    rows = [
+        row
+        for node in flow.nodes
+        if node.direction == "forward" and node.place == place and is_attention(node.path)
+        for row in node.inputs
+        if row not in flow.producer and row not in flow.external and origins.differs(row)
+    ]
+    rows = [row for row in rows if len(flow.shape(row)) == 3 and flow.shape(row)[:2] == sizes]
+    return origins.by_time(np.array(rows, int))[: thresholds.ATTENTIONS_LOOKED_AT]
 
 
 def _question(operators: Operators) -> AbstractContextManager[None]:

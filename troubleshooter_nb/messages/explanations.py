@@ -39,6 +39,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "excused_grown_rounding": ("Rounding grew on the way and nothing created it: {count} {count:pair|pairs}, at most {rel} apart, at {name} (#{number}); passing from rtol = atol = {smallest}.", "舍入误差沿途放大，并无源头：共 {count} 对，相对误差最大为 {rel}，位于 {name}（#{number}）；rtol = atol = {smallest} 时通过。"),
     "excused_no_effect": ("{count} {count:pair differs|pairs differ} without effect, such as {name} (#{number}): whatever uses them agrees.", "{count} 对有差异但无后续影响，例如 {name}（#{number}）：使用它们的结果均一致。"),
     "padded_alone": ("Rows that differ only at padded tokens ({count} of {tokens} tokens, by {name}), which is no error, as their valid tokens agree: {rows}.", "仅在填充的 token 处不同的项（由 {name} 可知 {tokens} 个 token 中有 {count} 个为填充）：{rows} 个；其有效的 token 一致，因此不是错误。"),
+    "padding_by_attention": ("the attention in front of {name}", "{name} 前的注意力"),
     "hidden_before": ("{count} just before the first difference could not be compared, from {name} on: it may begin there", "第一处差异之前紧邻的 {count} 项（自 {name} 起）无法比较：差异可能从那里开始"),
     "not_asked": ("The diagnosis asked {asked} of {total} questions, not {reasons:;}; budget={more} asks on.", "诊断提出了 {total} 个问题中的 {asked} 个，未提出：{reasons:;}；budget={more} 可继续。"),
     "not_asked_alike": ("{count} like others without an answer", "{count} 个与其他无答案的问题相似"),

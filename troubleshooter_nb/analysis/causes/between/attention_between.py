@@ -57,10 +57,9 @@ def attention_fits(earlier: EarlierValues) -> list[Fit]:
         return []
     if not np.isfinite(target).any() or not np.any(np.nan_to_num(target)):
         return []
-    structures = itertools.islice(_all(earlier), thresholds.STRUCTURES)
+    likely = itertools.islice(structures(earlier), thresholds.STRUCTURES)
     first = [
-        (s, _first_look(earlier, s, n < thresholds.STRUCTURES_TURNED))
-        for n, s in enumerate(structures)
+        (s, _first_look(earlier, s, n < thresholds.STRUCTURES_TURNED)) for n, s in enumerate(likely)
     ]
     first = [pair for pair in first if pair[1] < thresholds.OTHER_HEADS]
     first.sort(key=lambda pair: pair[1])
@@ -73,7 +72,7 @@ def attention_fits(earlier: EarlierValues) -> list[Fit]:
     return ranked(fits, limit=0.5)[: thresholds.HEADS_FITS]
 
 
-def _all(earlier: EarlierValues) -> Iterator[Structure]:
+def structures(earlier: EarlierValues) -> Iterator[Structure]:
     """Structures, the likelier first."""
     items, rows, width = earlier.shape
     sequences = [s for s in earlier.sources if s.values.shape[:2] == (items, rows)]
