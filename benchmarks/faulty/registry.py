@@ -80,6 +80,7 @@ NOT_PLANTED = {
     "nondeterministic": "needs two runs of one side",
     "call_missing": "both sides of a run record the same calls",
     "tensor_missing": "both sides of a run have the same parameters",
+    "tensor_renamed": "both sides of a run have the same parameters",
     "gradient_missing": "both sides of a run have the same gradients",
     "argument_order": "shows as the cause of the argument that changed; settings are not recorded",
     "constant_differs": "constants stand in glue, where the causes of their place are told",

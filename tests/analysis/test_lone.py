@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.analysis.runs import chain
-from troubleshooter_nb import compare
+from troubleshooter_nb import compare, draft_weight_map
 from troubleshooter_nb.dump import Dump, Entry
 from troubleshooter_nb.naming import Site
 
@@ -123,3 +123,46 @@ def test_statistics_that_agree_are_no_origin_beside_nan(noise):
     columns = found.columns
     is_open = columns["verdict"] == "undecidable"
     assert not (columns["origin"][is_open] == "created").any()
+
+
+def matrices(*names):
+    return {
+        name: np.random.default_rng(number).normal(size=(24, 16)).astype("f4")
+        for number, name in enumerate(names)
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda a: a.T.copy(), "right is left transposed"),
+        (lambda a: np.concatenate([a, 2 * a[::-1]]), "left is the part of right"),
+        (lambda a: 3 * a.T, "an array between is left times 3"),
+    ],
+)
+def test_a_weight_under_another_name_is_no_tensor_that_a_side_lacks(change, said):
+    left = matrices("a.weight", "b.weight", "c.weight")
+    right = {**left, "blk.kernel": change(left["c.weight"])}
+    del right["c.weight"]
+    found = compare(left, right)
+    finding = next(one for one in found.findings if one.cause == "tensor_renamed")
+    assert finding.evidence["other"] in ("blk.kernel", "c.weight")
+    assert said in finding.evidence["text"]
+    text = str(found.explain())
+    assert "tnb.draft_weight_map(left, right)" in " ".join(text.split())
+    assert found.exit_code == 2
+    assert passes_by_map(left, right) != ("part" in said)
+
+
+def passes_by_map(left, right):
+    return compare(left, right, mapping=draft_weight_map(left, right)).passed
+
+
+def test_an_unrelated_weight_is_still_one_that_a_side_lacks():
+    left = matrices("a.weight", "b.weight", "c.weight")
+    right = {
+        **matrices("a.weight", "b.weight"),
+        "blk.kernel": 1 + matrices("x", "y", "z", "u")["u"],
+    }
+    causes = {one.cause for one in compare(left, right).findings}
+    assert "tensor_renamed" not in causes

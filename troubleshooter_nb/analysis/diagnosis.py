@@ -43,7 +43,7 @@ from troubleshooter_nb.analysis.causes.gather_training import (
     parameters_beside,
 )
 from troubleshooter_nb.analysis.causes.layers import FITTERS
-from troubleshooter_nb.analysis.causes.lone import lone_rows, lone_suspicion
+from troubleshooter_nb.analysis.causes.lone import lone_rows, lone_suspicion, possible_names
 from troubleshooter_nb.analysis.causes.operands import Operators
 from troubleshooter_nb.analysis.causes.recomputed import Recomputation, recompute
 from troubleshooter_nb.analysis.causes.searches.folding import (
@@ -812,7 +812,9 @@ class _Inquiry:
         for row, rows in self._up_to(lone_rows(self.flow), thresholds.MOST_ROWS):
             self.origins.miss(row)
             tensor = self.operators.tensor(row)
-            found = self._put(row, lone_suspicion, self.flow, row, rows, tensor, otherwise=None)
+            others = [self.operators.tensor(one) for one in possible_names(self.flow, row)]
+            asked = self.flow, row, rows, tensor, others
+            found = self._put(row, lone_suspicion, *asked, otherwise=None)
             self._add(row, [] if found is None else [found])
 
     def _fails_by_values(self) -> bool:

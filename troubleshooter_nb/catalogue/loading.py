@@ -33,6 +33,15 @@ CAUSES: dict[str, Cause] = {
             "若两个网络都使用它，请在两侧都保存；否则其中一个网络多出一个层或设置。"),
         # It may be of no use to the network.
         at_most=0.45),
+    "tensor_renamed": Cause(
+        ("The same values under another name", "同样的值，名称不同"),
+        proof=("Its values are those that {other} has on the other side: {text} (residual "
+            "{residual}).",
+            "另一侧的 {other} 就是它的值：{text}（残差 {residual}）。"),
+        repair=("Compare by a map, which knows what becomes of each name: "
+            "wm = tnb.draft_weight_map(left, right); tnb.compare(left, right, mapping=wm).",
+            "按映射比较，它知道每个名称变成什么：wm = tnb.draft_weight_map(left, right)；"
+            "tnb.compare(left, right, mapping=wm)。")),
     "tensor_not_loaded": Cause(("Tensor never loaded", "张量未被加载"),
         proof=("The {side} values are what an initialiser gives ({drawn}); correlation with the "
             "other side {correlation}, by chance up to {chance}.",

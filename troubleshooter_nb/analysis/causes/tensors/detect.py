@@ -23,6 +23,7 @@ from troubleshooter_nb.analysis.causes.tensors.large import sides_of_any_size
 from troubleshooter_nb.analysis.causes.tensors.layouts import (
     detect_layout,
     detect_reordered,
+    observed_derivation,
     observed_relation,
 )
 from troubleshooter_nb.analysis.causes.tensors.limits import (
@@ -207,7 +208,12 @@ def observations(
     if sample is not None and _shows_nothing(sample, hints):
         return {}
     sides = sides_of_any_size(tensor)
-    if sides is None or not sides.same_shape or not _differs(sides):
+    if sides is None:
+        return {}
+    if not sides.same_shape:
+        relation = observed_derivation(sides)
+        return {"relation": plain(relation)} if relation else {}
+    if not _differs(sides):
         return {}
     seen = {
         "scale": observed_scale(sides, hints),

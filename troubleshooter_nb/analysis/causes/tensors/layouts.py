@@ -11,6 +11,8 @@ import numpy as np
 from troubleshooter_nb.analysis.causes.case import Suspicion
 from troubleshooter_nb.analysis.causes.tensors.large import LargeSides
 from troubleshooter_nb.analysis.causes.tensors.measure import Sides, error_of, transform
+from troubleshooter_nb.metrics.derivations import derivation_between
+from troubleshooter_nb.metrics.ranges import InMemory
 from troubleshooter_nb.metrics.relations import Relation, find_relation, relation_of
 from troubleshooter_nb.metrics.signatures import spread_of
 from troubleshooter_nb.naming.roles import (
@@ -50,10 +52,22 @@ def detect_layout(sides: Sides) -> list[Suspicion]:
 
 def observed_relation(sides: Sides) -> dict[str, Any]:
     """The order of left's values in which they lie on the right, {} for none."""
-    relation = None if _is_in_order(sides) else _relation(sides)
-    if relation is None or relation.kind not in _ORDERS:
+    if _is_in_order(sides):
+        return {}
+    relation = _relation(sides)
+    if relation is None:
+        return observed_derivation(sides)
+    if relation.kind not in _ORDERS:
         return {}
     return {"text": relation.text, "residual": _left_over(sides, relation)[0]}
+
+
+def observed_derivation(sides: Sides) -> dict[str, Any]:
+    """The steps, two at most, that turn a weight of left into that of right, {} for none."""
+    if isinstance(sides, LargeSides) or not _is_weight(sides):
+        return {}
+    found = derivation_between(InMemory(sides.left), InMemory(sides.right))
+    return {} if found is None else {"text": found.said(), "residual": found.residual}
 
 
 def _is_in_order(sides: Sides) -> bool:
