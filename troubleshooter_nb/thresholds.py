@@ -634,6 +634,9 @@ FEWEST_OF_FIRST_STEP, MOST_FIRST_STEPS, SAME_PROFILE = 32, 48, 0.8
 MOST_PAIRS_TRIED = 64  # Pairs of tensors without a partner or a like that are related all the same.
 MOST_MERGED_TRIED = 64  # Factors, and BatchNorms, by which a weight of the target is explained.
 SHORTEST_CHOSEN_ROW = 4  # Elements of rows of which any choice is looked for.
+FEWEST_EQUAL_ROWS = (
+    8  # Different ones among shorter rows, all of which equal one of the other side.
+)
 # Orders of blocks and groups that are tried of more rows than that, simple ones first.
 MOST_STRUCTURED, STRUCTURED_AT_ONCE = 1 << 12, 1 << 9
 # Distances computed one by one at most; more rows are searched in sorted order.

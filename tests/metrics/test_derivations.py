@@ -101,3 +101,13 @@ def test_the_plantings_of_the_benchmark_are_expressed():
         said, ours, theirs, exact = benchmark.planted(random, number)
         value = benchmark.drafted(ours, theirs, benchmark.beside(random))
         assert not benchmark.expressed(value, ours, theirs, exact), said
+
+
+def test_rows_of_a_bias_are_told_by_their_values():
+    bias = RANDOM.normal(size=64).astype("f4")
+    order = np.concatenate([np.arange(40, 64), np.arange(40)])
+    for right in (bias[order], bias.reshape(8, 8)[::2].reshape(-1), np.repeat(bias, 2)):
+        relation = found(bias, right)
+        assert np.array_equal(relation.apply(bias), right)
+    assert found(bias, RANDOM.normal(size=48).astype("f4")) is None
+    assert found(np.repeat(bias[:4], 16), np.repeat(bias[:3], 12)) is None

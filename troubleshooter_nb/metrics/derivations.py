@@ -33,6 +33,7 @@ from troubleshooter_nb.metrics.signatures import (
 )
 from troubleshooter_nb.ranges import Readable
 from troubleshooter_nb.thresholds import (
+    FEWEST_EQUAL_ROWS,
     FEWEST_OF_FIRST_STEP,
     LARGEST_HELD,
     MOST_FIRST_STEPS,
@@ -297,7 +298,7 @@ class _Search:
 
     def _chosen_along(self, axis: int) -> tuple[Relation, ...] | None:
         if self.right.size // self.right.shape[axis] < SHORTEST_CHOSEN_ROW:
-            return None
+            return self._equal_rows(axis)
         mine, wanted = (_Directions(side, axis) for side in (self.left, self.right))
         ways = [(*mine.matched(wanted, sign), sign) for sign in (1.0, -1.0)]
         order, distance, sign = min(ways, key=lambda way: way[1])
@@ -314,6 +315,19 @@ class _Search:
             if found := self._holding(first, chosen):
                 return found
         return None
+
+    def _equal_rows(self, axis: int) -> tuple[Relation, ...] | None:
+        """Rows of too few values for a signature, as those of a bias: each equals one of left."""
+        mine, wanted = (
+            np.moveaxis(side, axis, 0).reshape(side.shape[axis], -1).tolist()
+            for side in (self.left, self.right)
+        )
+        place = {tuple(row): at for at, row in reversed([*enumerate(mine)])}
+        order = [place.get(tuple(row), -1) for row in wanted]
+        if min(order) < 0 or len(set(order)) < FEWEST_EQUAL_ROWS:
+            return None
+        chosen = {"axis": axis, "order": tuple(order)}
+        return (Relation("rows", chosen, 0.0, math.inf, relation_said("rows", chosen)),)
 
     def _holding(self, first: list[Relation], chosen: Arguments) -> tuple[Relation, ...] | None:
         """A first step, if any, and chosen rows, if they give right."""
