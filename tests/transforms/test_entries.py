@@ -9,9 +9,9 @@ import pytest
 
 from tests.messages.rules import english_in
 from troubleshooter_nb import read_weight_map, write_weight_map
-from troubleshooter_nb.convert.apply import TransformedSource, transformed
 from troubleshooter_nb.dump import ArrayInMemory
 from troubleshooter_nb.errors import WeightMapError
+from troubleshooter_nb.formats.transformed_source import TransformedSource, transformed
 from troubleshooter_nb.messages import Message, told
 from troubleshooter_nb.ranges import read_rows
 from troubleshooter_nb.transforms import (

@@ -436,7 +436,7 @@ def _given_matches(left: Dump, right: Dump, mapping: MappingLike | None) -> list
 def _made_by_map(left: Dump, right: Dump, mapping: MappingLike) -> tuple[Dump, MappingLike | None]:
     """The left side as a weight map makes it and the pairs that follow; of others, as it is."""
     # Here, for only who has a map pays for it.
-    from troubleshooter_nb.convert.mapped import mapped
+    from troubleshooter_nb.analysis.mapped import mapped
     from troubleshooter_nb.formats.mapping_file import is_weight_map, read_weight_map
     from troubleshooter_nb.weight_map import WeightMap
 

@@ -8,18 +8,16 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from troubleshooter_nb.analysis.engine import compare_pairing
+from troubleshooter_nb.analysis.mapped import of_this_source
 from troubleshooter_nb.comparison import Comparison
 from troubleshooter_nb.convert.networks import dump_of_network
-from troubleshooter_nb.dump import ArraySource, Dump, Entry, SizedByShape, files_of
+from troubleshooter_nb.dump import ArraySource, Dump, Entry, files_of
 from troubleshooter_nb.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -30,18 +28,15 @@ from troubleshooter_nb.errors import (
 from troubleshooter_nb.formats import as_dump, open_dump
 from troubleshooter_nb.formats.checkpoint import Item, item_of
 from troubleshooter_nb.formats.checkpoint_save import WRITERS, WRITTEN
-from troubleshooter_nb.formats.joined_source import joined
 from troubleshooter_nb.formats.mapping_file import read_weight_map
+from troubleshooter_nb.formats.transformed_source import forget_pieces, in_dtype, transformed
 from troubleshooter_nb.frameworks import adapter_of_network
 from troubleshooter_nb.messages import Message, told
 from troubleshooter_nb.metrics.verdict import Tolerance
-from troubleshooter_nb.naming import ASIDE_ROLES, Role, Site
+from troubleshooter_nb.naming import Role, Site
 from troubleshooter_nb.pairing import Match, Pairing
-from troubleshooter_nb.ranges import PIECE, Pieces, Rows, Starts, Strided, gathered, read_rows
-from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow
+from troubleshooter_nb.weight_map import Spec, WeightMap, WeightRow
 
-# The one array that each thread made last: a tensor is written and compared in blocks.
-_pieces = Pieces()
 # Characters of the longest name that MindSpore 2.10 loads (own run: 1,024 load, 1,025 do not).
 _LONGEST_NAME = 1024
 _MOST_SHOWN = 60
@@ -135,7 +130,7 @@ def convert_weights(
     items = [item for row in weight_map for item in _items(row, dump)]
     path.parent.mkdir(parents=True, exist_ok=True)
     left_out = writer(path, items)
-    _pieces.clear()
+    forget_pieces()
     written = open_dump(path, format=WRITTEN[path.suffix.lower()])
     written = replace(written, label=path.name)
     counted = counts_of(weight_map, "weight_maps.rows_written")
@@ -182,168 +177,6 @@ def _refuse_own_file(source: object, dump: Dump, path: Path) -> None:
     for file in files:
         if os.path.exists(file) and os.path.samefile(file, path):
             raise WeightMapError(Message("weight_maps.own_file", name=path.name))
-
-
-def of_this_source(weight_map: WeightMap, dump: Dump) -> WeightMap:
-    """The map over the tensors that are really there, so that `check` speaks of them."""
-    named = {name for row in weight_map for name in row.sources}
-    mapped = {*weight_map.source, *named}
-    # One tensor under several names is written by any of them.
-    also = {name for names in dump.tied if not named.isdisjoint(names) for name in names} - named
-    states = dump.index["role"].isin(ASIDE_ROLES).values.tolist()
-    specs: dict[str, Spec] = {}
-    for name, source, is_state in zip(dump.names, dump.sources, states, strict=True):
-        if source is not None and name not in also and (name in mapped or not is_state):
-            specs[name] = Spec(source.shape, source.dtype)
-    reasons = dict(zip(dump.names, dump.index["reason"].values, strict=True))
-    for row in weight_map:
-        for name in row.sources:
-            if name in reasons and name not in specs:
-                said = {"name": name, "label": dump.label, "reason": reasons[name]}
-                raise WeightMapError(Message("dumps.cannot_be_read", **said))
-    if not specs:
-        raise WeightMapError(Message("weight_maps.nothing_readable", label=dump.label))
-    return replace(weight_map, source=specs, source_label=dump.label)
-
-
-@dataclass(frozen=True)
-class TransformedSource(SizedByShape):
-    """One result of a transform of stored tensors, as an `ArraySource`.
-
-    Attributes
-    ----------
-    sources : tuple of ArraySource
-    transform : Transform
-        Of one step.
-    number : int
-        Which of the results.
-    shape, dtype
-        Of the result.
-    """
-
-    sources: tuple[ArraySource, ...]
-    transform: Transform
-    number: int
-    shape: tuple[int, ...]
-    dtype: np.dtype
-
-    def files(self) -> tuple[str, ...]:
-        """The files of all sources."""
-        return files_of(self.sources)
-
-    def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
-        """Values of the flat C-order range; see `ArraySource.read`."""
-        step, stored = self.transform, partial(read_rows, self.sources[0])
-        if step.keeps_order:
-            return self.sources[0].read(start, stop, into)
-        gives = step.entry.gives
-        if (whole := self._joined) is not None:
-            return whole.read(start, stop, into)
-        if gives == "rows":
-            return self._rows.range(stored, self.dtype, start, stop)
-        if gives == "values":
-            return self._computed([one.read(start, stop) for one in self.sources])
-        size = math.prod(self.shape)
-        most = PIECE if gives == "views" else size
-        return _pieces.read(self, size, self._made, start, stop, most=most)
-
-    def read_rows(self, starts: Starts, length: int) -> np.ndarray:
-        """Values of flat ranges; see `troubleshooter_nb.dump.read_rows`.
-
-        No more of the sources is read for them than they are made of, where a part tells that.
-        """
-        step, stored = self.transform, partial(read_rows, self.sources[0])
-        if step.keeps_order:
-            return stored(starts, length)
-        gives = step.entry.gives
-        if gives == "views":
-            return self._view.rows(stored, self.dtype, starts, length)
-        if (whole := self._joined) is not None:
-            return read_rows(whole, starts, length)
-        if gives == "rows":
-            return self._rows.rows(stored, self.dtype, starts, length)
-        if gives == "values":
-            return self._computed([read_rows(one, starts, length) for one in self.sources])
-        return gathered(self.read, self.dtype, starts, length)
-
-    @property
-    def is_read_in_part(self) -> bool:
-        """Whether a part of it is made of a part of what is stored."""
-        gives = self.transform.entry.gives
-        if gives in ("joined", "stacked"):
-            mine = self._joined is not None
-        else:
-            mine = self.transform.keeps_order or gives != "whole"
-        return mine and all(map(is_read_in_part, self.sources))
-
-    def _made(self, start: int, stop: int) -> np.ndarray:
-        """Values of a part that is kept."""
-        if self.transform.entry.gives == "views":
-            stored = partial(read_rows, self.sources[0])
-            return self._view.range(stored, self.dtype, start, stop)
-        arrays = [s.read(0, math.prod(s.shape)).reshape(s.shape) for s in self.sources]
-        made = self.transform.apply(arrays)[self.number]
-        return np.ascontiguousarray(made, self.dtype).reshape(-1)[start:stop]
-
-    @cached_property
-    def _view(self) -> Strided:
-        source = self.sources[0]
-        return self.transform.views(Spec(source.shape, source.dtype))[self.number]
-
-    @cached_property
-    def _rows(self) -> Rows:
-        source = self.sources[0]
-        return self.transform.rows(Spec(source.shape, source.dtype))
-
-    @cached_property
-    def _joined(self) -> ArraySource | None:
-        """The sources side by side, if they lie so; not where numpy makes another dtype of them."""
-        gives = self.transform.entry.gives
-        if gives not in ("joined", "stacked"):
-            return None
-        axis, parts = int(self.transform.arguments[0]), list(self.sources)
-        if gives == "stacked":
-            axis %= len(self.shape)
-            parts = [one for part in parts for one in transformed([part], _axis_put_in(axis))]
-        whole = joined(parts, axis)
-        return whole if whole.dtype == self.dtype else None
-
-    def _computed(self, parts: Sequence[np.ndarray]) -> np.ndarray:
-        """Values of the same places of all sources, each at its place."""
-        return np.ascontiguousarray(self.transform.apply(parts)[self.number], self.dtype)
-
-
-def is_read_in_part(source: ArraySource) -> bool:
-    """Whether a part of a tensor is read without the whole of it."""
-    return not isinstance(source, TransformedSource) or source.is_read_in_part
-
-
-def _axis_put_in(axis: int) -> Transform:
-    return Transform("expand_dims", (axis,))
-
-
-def transformed(sources: Sequence[ArraySource], transform: Transform) -> list[ArraySource]:
-    """The results of a transform as handles; nothing is read yet."""
-    transform.specs([Spec(source.shape, source.dtype) for source in sources])
-    return transform.run(sources, _step_made)
-
-
-def _step_made(step: Transform, sources: Sequence[ArraySource]) -> Sequence[ArraySource]:
-    specs = [Spec(source.shape, source.dtype) for source in sources]
-    made = step.specs(specs)
-    if step.keeps_order and made == specs:
-        return sources
-    return [
-        TransformedSource(tuple(sources), step, number, spec.shape, spec.dtype)
-        for number, spec in enumerate(made)
-    ]
-
-
-def in_dtype(source: ArraySource, dtype: np.dtype) -> ArraySource:
-    """The values in another dtype; the same handle where they are in it."""
-    if source.dtype == dtype:
-        return source
-    return transformed([source], Transform("cast", (dtype.name,)))[0]
 
 
 def _items(row: WeightRow, dump: Dump) -> Iterable[Item]:

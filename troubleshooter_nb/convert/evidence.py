@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from troubleshooter_nb.convert.apply import transformed
 from troubleshooter_nb.convert.by_values import (
     NOT_SAME,
     by_values,
@@ -26,6 +25,7 @@ from troubleshooter_nb.convert.likeness import (
 from troubleshooter_nb.convert.merged import computed_said, merged_row
 from troubleshooter_nb.dump import ArraySource, Dump
 from troubleshooter_nb.errors import WeightMapError
+from troubleshooter_nb.formats.transformed_source import transformed
 from troubleshooter_nb.messages import Message, ids_of, joined
 from troubleshooter_nb.metrics.derivations import Derivation, derivation_between
 from troubleshooter_nb.metrics.fingerprints import Fingerprint, candidates, fingerprint_of

@@ -13,21 +13,20 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb.analysis.engine import compare_pairing
+from troubleshooter_nb.analysis.mapped import of_this_source
 from troubleshooter_nb.comparison import Comparison
 from troubleshooter_nb.convert.apply import (
     counts_of,
     dump_of,
-    in_dtype,
-    of_this_source,
     proof_of,
     report_of,
     source_of,
-    transformed,
     warned_of,
 )
 from troubleshooter_nb.convert.networks import dump_of_network, specs_of
 from troubleshooter_nb.dump import ArrayInMemory, ArraySource, Dump, Entry
 from troubleshooter_nb.errors import ArgumentError, WeightMapError
+from troubleshooter_nb.formats.transformed_source import in_dtype, transformed
 from troubleshooter_nb.frameworks import Adapter, LayerFacts, adapter_of_network, to_numpy
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import are_exact

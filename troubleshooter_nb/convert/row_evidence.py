@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from troubleshooter_nb.convert.apply import is_read_in_part, transformed
 from troubleshooter_nb.convert.likeness import has_numbers, likeness
 from troubleshooter_nb.dump import ArrayInMemory, ArraySource, Dump
 from troubleshooter_nb.errors import EntryNotFoundError, ReadError, WeightMapError
+from troubleshooter_nb.formats.transformed_source import is_read_in_part, transformed
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.ranges import read_rows
 from troubleshooter_nb.thresholds import FEWEST_OF_ROW, LARGEST_LOOK, LOOK_RUNS, LOOK_SAMPLE

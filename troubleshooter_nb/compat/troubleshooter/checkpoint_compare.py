@@ -21,10 +21,10 @@ from troubleshooter_nb.compat.troubleshooter.weights import (
     opened_checkpoint,
     plus,
 )
-from troubleshooter_nb.convert.apply import transformed
 from troubleshooter_nb.dump import ArraySource, Dump
 from troubleshooter_nb.errors import OptionError, PairingError, ReadError
 from troubleshooter_nb.formats import as_dump
+from troubleshooter_nb.formats.transformed_source import transformed
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import computable, same_dtype
 from troubleshooter_nb.naming import ASIDE_ROLES

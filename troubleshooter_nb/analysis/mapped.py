@@ -1,4 +1,4 @@
-"""A dump whose weights are those that a map makes of them, under the names of the target."""
+"""A weight map over the tensors of a dump, and the dump as the map makes it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,34 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from troubleshooter_nb.analysis.shards.table import DumpRows
-from troubleshooter_nb.convert.apply import of_this_source, transformed
 from troubleshooter_nb.dump import ArraySource, Dump, Entry
-from troubleshooter_nb.weight_map import WeightMap, WeightRow
+from troubleshooter_nb.errors import WeightMapError
+from troubleshooter_nb.formats.transformed_source import transformed
+from troubleshooter_nb.messages import Message
+from troubleshooter_nb.naming import ASIDE_ROLES
+from troubleshooter_nb.weight_map import Spec, WeightMap, WeightRow
+
+
+def of_this_source(weight_map: WeightMap, dump: Dump) -> WeightMap:
+    """The map over the tensors that are really there, so that `check` speaks of them."""
+    named = {name for row in weight_map for name in row.sources}
+    mapped = {*weight_map.source, *named}
+    # One tensor under several names is written by any of them.
+    also = {name for names in dump.tied if not named.isdisjoint(names) for name in names} - named
+    states = dump.index["role"].isin(ASIDE_ROLES).values.tolist()
+    specs: dict[str, Spec] = {}
+    for name, source, is_state in zip(dump.names, dump.sources, states, strict=True):
+        if source is not None and name not in also and (name in mapped or not is_state):
+            specs[name] = Spec(source.shape, source.dtype)
+    reasons = dict(zip(dump.names, dump.index["reason"].values, strict=True))
+    for row in weight_map:
+        for name in row.sources:
+            if name in reasons and name not in specs:
+                said = {"name": name, "label": dump.label, "reason": reasons[name]}
+                raise WeightMapError(Message("dumps.cannot_be_read", **said))
+    if not specs:
+        raise WeightMapError(Message("weight_maps.nothing_readable", label=dump.label))
+    return replace(weight_map, source=specs, source_label=dump.label)
 
 
 def mapped(dump: Dump, weight_map: WeightMap) -> Dump:
