@@ -120,7 +120,9 @@ def main() -> int:
     for half, families in HALVES.items():
         shares: list[tuple[int, float, float]] = []
         loud = unfound = 0
-        print(f"\n{half}\n{'':28}{'values':>8}{'wrong':>6}{'names':>8}{'wrong':>6}{'sure':>6}{'found':>6}")
+        print(
+            f"\n{half}\n{'':28}{'values':>8}{'wrong':>6}{'names':>8}{'wrong':>6}{'sure':>6}{'found':>6}"
+        )
         for number, (name, make) in enumerate(families.items()):
             if chosen and name not in chosen:
                 continue

@@ -767,7 +767,7 @@ LINK_ROUNDINGS = 32.0  # Unit roundoffs that float32 work leaves of an activatio
 FAR_BESIDE = 1e3
 # Cosine from which two tensors that were paired by a guess belong together after all. By hand.
 RELATED_COSINE = 0.9
-MOST_JOINED = 4  # Tensors of one side that one of the other may hold behind each other. By hand.
+MOST_NEIGHBOURS = 4  # Tensors of one side that one of the other may hold behind each other. By hand.
 # Median correlation, over tensors, from which a set of them follows another as moving averages do:
 # networks of other seeds have 0.0 on average. By hand.
 FOLLOWS = 0.5

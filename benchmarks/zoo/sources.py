@@ -85,7 +85,7 @@ def bert(random: Random, *, scale: str = "weight", offset: str = "bias") -> Arra
     shapes |= linear("bert.pooler.dense", WIDTH, WIDTH)
     ends = {"LayerNorm.weight": f"LayerNorm.{scale}", "LayerNorm.bias": f"LayerNorm.{offset}"}
     return {
-        f"{name.rpartition('LayerNorm')[0]}{ends[name[name.index('LayerNorm'):]]}"
+        f"{name.rpartition('LayerNorm')[0]}{ends[name[name.index('LayerNorm') :]]}"
         if "LayerNorm" in name
         else name: value
         for name, value in drawn_all(random, shapes).items()
