@@ -1,14 +1,14 @@
 """Whether a drafted weight map moves well-known families of networks without a word of its user.
 
-Each family of `zoo` is two small checkpoints of one network in public names and layouts: the source,
-and what the loader of the other side makes of it. The map is drafted twice: with the target's values,
-as people have two files of one network, and with values that are of no relation, so that names and
-shapes are all there is. A target is right when its row makes exactly its values; figures are shares
-of the target's elements. A row is wrong when it makes something else, with the confidence that its
-note says (1 without one); found are those wrong rows of names alone that values correct, speak
-against or leave open. The families of `zoo.first` were written beside the rules of drafting, those
-of `zoo.second` after them. Exits 1 when a bar is missed. ``--quick`` drafts with values alone;
-``--seed N`` draws others; names behind it choose families.
+Each family of `zoo` is two small checkpoints of one network in public names and layouts: the
+source, and what the loader of the other side makes of it. The map is drafted twice: with the
+target's values, as people have two files of one network, and with values of no relation, so that
+names and shapes are all there is. A target is right when its row makes exactly its values; figures
+are shares of the targets' elements. A row is wrong when it makes something else, with the
+confidence that its note says (1 without one); found are those wrong rows of names alone that values
+correct, speak against or leave open. The families of `zoo.first` were written beside the rules of
+drafting, those of `zoo.second` after them. Exits 1 when a bar is missed. ``--quick`` drafts with
+values alone; ``--seed N`` draws others; names behind it choose families.
 """
 
 from __future__ import annotations

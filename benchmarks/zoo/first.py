@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+
 from zoo import sources
 from zoo.drawn import Arrays, Family, Random, drawn_all, linear, renamed
 from zoo.sources import GROUPS, HEADS
@@ -86,7 +87,7 @@ def bert_of_old(random: Random) -> Family:
 
 
 def resnet_mindspore(random: Random) -> Family:
-    """torchvision's ResNet of bottlenecks to that of MindSpore's models."""
+    """Torchvision's ResNet of bottlenecks to that of MindSpore's models."""
     ours: Arrays = {}
 
     def convolution(path: str, norm: str, out: int, into: int, side: int) -> None:

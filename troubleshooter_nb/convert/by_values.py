@@ -215,7 +215,7 @@ def _composed(
     wholes, parts = (right, left) if joined else (left, right)
     for name in list(wholes.sources):
         whole = wholes.tensors[name]
-        found, flat, limit = _composition(parts, whole)
+        found, flat, limit = _composition(parts, wholes.sources[name], whole)
         if limit and limit not in notes:
             notes.append(limit)
         if found is None:
@@ -223,7 +223,9 @@ def _composed(
         # A whole is never split into parts that add up to it.
         kind = found.kind if joined else _PARTED.get(found.kind, "")
         first = (
-            [drafted.source[one] for one in found.parts] if joined else flat.specs([_spec(whole)])
+            [drafted.source[one] for one in found.parts]
+            if joined
+            else flat.specs([drafted.source[name]])
         )
         transform = of_relation(kind, found.arguments, first)
         if transform is not None and flat.kind != "copy":
@@ -242,18 +244,21 @@ def _composed(
     return rows, notes
 
 
-def _composition(side: _Values, whole: Streamed) -> tuple[Composition | None, Transform, str]:
+def _composition(
+    side: _Values, source: ArraySource, whole: Streamed
+) -> tuple[Composition | None, Transform, str]:
     """What a whole is made of, tensors that are parts of it, or two of its shape that add up.
 
-    And how it was looked at, and what was not looked for, if it was not found.
+    And how it was looked at, and what was not looked for, if it was not found. `source` is what
+    the whole is read from.
     """
     fitting = [name for name in side.sources if side.tensors[name].size <= whole.size]
     if len(fitting) < 2:
         return None, Transform(), ""
     parts = {name: side.tensors[name] for name in fitting[:MOST_JOINED]}
     for view in _views(whole.shape):
-        (source,) = transformed([whole.source], view)
-        if found := composition_of(parts, whole if source is whole.source else Streamed(source)):
+        seen = whole if view.kind == "copy" else Streamed(transformed([source], view)[0])
+        if found := composition_of(parts, seen):
             return found, view, ""
     return None, Transform(), not_composed(parts, whole) or ""
 
@@ -263,7 +268,3 @@ def _views(shape: tuple[int, ...]) -> Iterator[Transform]:
     yield Transform()
     if len(shape) == 3:
         yield Transform("reshape", (-1, shape[2]))
-
-
-def _spec(tensor: Streamed) -> Spec:
-    return Spec(tensor.source.shape, tensor.source.dtype)
