@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from zoo import first
+from zoo import first, second
 from zoo.drawn import Arrays, Family, Random
 
 import troubleshooter_nb as tnb
@@ -28,6 +28,7 @@ from troubleshooter_nb.weight_map import WeightMap, WeightRow
 RIGHT_BAR, SURE = 0.95, 0.9
 HALVES: dict[str, dict[str, Callable[[Random], Family]]] = {
     "written beside the rules": first.FAMILIES,
+    "written after the rules": second.FAMILIES,
 }
 _CONTRADICTED = "weight_maps.contradicted"
 
