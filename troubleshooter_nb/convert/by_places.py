@@ -59,12 +59,18 @@ def _by_place(side: Specs, length: int | None) -> dict[Place, str]:
 
 
 def _placed(side: Specs) -> list[tuple[Place, str]]:
-    """Places with their stack, if the side has two."""
+    """Places with their stack, where the side has two of such."""
     found = [(place, name) for name in side if (place := place_in_blocks(name)) is not None]
-    stacks = {place.stack for place, _ in found if place.numbers}
-    if {"encoder", "decoder"} <= stacks:
-        return found
-    return [(place._replace(stack=""), name) for place, name in found]
+    stacks = defaultdict(set)
+    for place, _ in found:
+        stacks[place.role, bool(place.numbers)].add(place.stack)
+    return [
+        (
+            place if len(stacks[place.role, bool(place.numbers)]) > 1 else place._replace(stack=""),
+            name,
+        )
+        for place, name in found
+    ]
 
 
 def _alone(

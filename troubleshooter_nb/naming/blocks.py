@@ -26,7 +26,7 @@ _LEAVES: Mapping[str, Leaf] = {
 }
 _NUMBER = re.compile(r"(?:^|[./]|layers?_|blocks?_)([0-9]+)(?=[./]|$)", re.IGNORECASE)
 _STACK = pattern(r"encoder|decoder")
-_CROSS = pattern(r"cross|enc_?dec|encoder_attn")
+_CROSS = pattern(r"cross|enc(oder)?_?dec|encoder_attn")
 # The first that is found has the word. Those of one layer's attention, of its norms, of the rest.
 _ATTENTION = (
     ("qkv", pattern(r"qkv|in_proj|c_attn|query_key_value|w_pack")),
@@ -104,14 +104,15 @@ def _leaf_of(name: str) -> tuple[str, Leaf]:
 
 
 def _role_in_layer(path: str) -> str:
-    if is_norm(path):
-        return _first(_NORMS, path)
     words = _NUMBER.split(path)[-1]  # what is said of the layer, not of the network
     cross = "cross_" if _CROSS.search(words) else ""
-    attended = _first(_ATTENTION[:4], words)
-    if not attended and is_attention(words):
-        attended = _first(_ATTENTION, words)
-    return f"{cross}{attended}" if attended else _first(_FEED_FORWARD, words)
+    if is_norm(words):
+        role = _first(_NORMS, words)
+    elif is_attention(words):
+        role = _first(_ATTENTION, words)
+    else:
+        role = _first(_ATTENTION[:4], words) or _first(_FEED_FORWARD, words)
+    return cross + role if role else ""
 
 
 def _role_outside(path: str) -> str:
