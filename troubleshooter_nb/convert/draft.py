@@ -98,12 +98,14 @@ def draft_weight_map(source: Any, target: Any = None) -> WeightMap:
     -------
     WeightMap
         Rows by the rules of ``tables/layer_parameters.csv``; with a known target the rest is
-        paired by names, shapes and order, with a note. Where both sides have values, those find
-        what is transposed, joined or split; rows that names made and values contradict keep a note
-        of what was found instead, and `WeightMap.suggestions` where a transform does it. Values
-        that a network as target has by chance count neither for nor against the rows. Of two
-        networks, settings, classes and modes in which paired layers differ are notes, once for all
-        layers of which they are true; of one, layers whose defaults differ between the frameworks.
+        paired by names, by the places in a stack of layers that their words say (also packed q, k
+        and v, gates, and stacked experts), by shapes and order, with a note. Where both sides have
+        values, those find what is transposed, joined or split; rows that names made and values
+        contradict keep a note of what was found instead, and `WeightMap.suggestions` where a
+        transform does it. Values that a network as target has by chance count neither for nor
+        against the rows. Of two networks, settings, classes and modes in which paired layers differ
+        are notes, once for all layers of which they are true; of one, layers whose defaults differ
+        between the frameworks.
 
     Raises
     ------
