@@ -460,6 +460,9 @@ PROVED_BY_NAMES = 0.9
 DECIDED, LEANING = (0.25, 0.85), (0.75, 0.7)
 # Confidence that a row of a weight map needs which names do not prove. By hand.
 LEAST_DRAFTED = 0.5
+# Confidence of rows whose names say one place in a stack of layers, and of parts that one tensor
+# has packed, whose order no name says. By hand.
+SAME_PLACE, PACKED_AT_PLACE = 0.85, 0.7
 # What counts beside likeness of names, which is at most 1. By hand.
 SAME_SHAPE_WORTH, SAME_FAMILY_WORTH = 1.0, 0.5
 # A part in front of at least this share of a side's names is what that side calls the network. By
@@ -771,7 +774,8 @@ LINK_ROUNDINGS = 32.0  # Unit roundoffs that float32 work leaves of an activatio
 FAR_BESIDE = 1e3
 # Cosine from which two tensors that were paired by a guess belong together after all. By hand.
 RELATED_COSINE = 0.9
-MOST_JOINED = 4  # Tensors of one side that one of the other may hold behind each other. By hand.
+# Tensors of one side that one of the other may hold behind each other. By hand.
+MOST_NEIGHBOURS = 4
 # Median correlation, over tensors, from which a set of them follows another as moving averages do:
 # networks of other seeds have 0.0 on average. By hand.
 FOLLOWS = 0.5

@@ -17,7 +17,7 @@ from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import arithmetic_of, computable
 from troubleshooter_nb.naming import CALL_KINDS, saved_calls
 from troubleshooter_nb.pairing import Match
-from troubleshooter_nb.thresholds import DECIDED, MOST_JOINED, MOST_LINKED, TIES_BYTES
+from troubleshooter_nb.thresholds import DECIDED, MOST_LINKED, MOST_NEIGHBOURS, TIES_BYTES
 
 _Figures = tuple[Figures, Figures]
 
@@ -206,7 +206,7 @@ def _windows(
     axis = _joined_axis(str(mine["role"][row]), shape)
     sizes = [theirs["shape"][other][axis] for other in alike]
     for start in range(len(alike)):
-        for stop in range(start + 2, min(start + MOST_JOINED, len(alike)) + 1):
+        for stop in range(start + 2, min(start + MOST_NEIGHBOURS, len(alike)) + 1):
             if sum(sizes[start:stop]) == shape[axis]:
                 yield tuple(alike[start:stop])
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from troubleshooter_nb.convert.apply import transformed
 from troubleshooter_nb.convert.draft import GUESSED
 from troubleshooter_nb.convert.likeness import has_numbers
 from troubleshooter_nb.dump import ArraySource, Dump
@@ -213,15 +214,23 @@ def _composed(
     notes: list[str] = []
     wholes, parts = (right, left) if joined else (left, right)
     for name in list(wholes.sources):
-        found, limit = _composition(parts, wholes.tensors[name])
+        whole = wholes.tensors[name]
+        found, flat, limit = _composition(parts, wholes.sources[name], whole)
         if limit and limit not in notes:
             notes.append(limit)
         if found is None:
             continue
         # A whole is never split into parts that add up to it.
         kind = found.kind if joined else _PARTED.get(found.kind, "")
-        first = [drafted.source[one] for one in (found.parts if joined else [name])]
+        first = (
+            [drafted.source[one] for one in found.parts]
+            if joined
+            else flat.specs([drafted.source[name]])
+        )
         transform = of_relation(kind, found.arguments, first)
+        if transform is not None and flat.kind != "copy":
+            back = Transform("reshape", whole.shape)
+            transform = chained([transform, back] if joined else [flat, transform])
         said = {"relation": found.text, "residual": found.residual}
         text = Message("weight_maps.by_values", **said)
         if transform is None:
@@ -235,14 +244,27 @@ def _composed(
     return rows, notes
 
 
-def _composition(side: _Values, whole: Streamed) -> tuple[Composition | None, str]:
+def _composition(
+    side: _Values, source: ArraySource, whole: Streamed
+) -> tuple[Composition | None, Transform, str]:
     """What a whole is made of, tensors that are parts of it, or two of its shape that add up.
 
-    And what was not looked for, if it was not found.
+    And how it was looked at, and what was not looked for, if it was not found. `source` is what
+    the whole is read from.
     """
     fitting = [name for name in side.sources if side.tensors[name].size <= whole.size]
     if len(fitting) < 2:
-        return None, ""
+        return None, Transform(), ""
     parts = {name: side.tensors[name] for name in fitting[:MOST_JOINED]}
-    found = composition_of(parts, whole)
-    return found, "" if found else not_composed(parts, whole) or ""
+    for view in _views(whole.shape):
+        seen = whole if view.kind == "copy" else Streamed(transformed([source], view)[0])
+        if found := composition_of(parts, seen):
+            return found, view, ""
+    return None, Transform(), not_composed(parts, whole) or ""
+
+
+def _views(shape: tuple[int, ...]) -> Iterator[Transform]:
+    """As it is, and with its first two axes as one: stacked experts, each joined of two halves."""
+    yield Transform()
+    if len(shape) == 3:
+        yield Transform("reshape", (-1, shape[2]))

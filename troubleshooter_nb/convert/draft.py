@@ -12,6 +12,7 @@ from typing import Any, get_args
 import numpy as np
 
 from troubleshooter_nb.analysis.align import pair_dumps
+from troubleshooter_nb.convert.by_places import rows_by_place
 from troubleshooter_nb.convert.kinds import (
     batch_norm_of,
     framework_of,
@@ -97,12 +98,14 @@ def draft_weight_map(source: Any, target: Any = None) -> WeightMap:
     -------
     WeightMap
         Rows by the rules of ``tables/layer_parameters.csv``; with a known target the rest is
-        paired by names, shapes and order, with a note. Where both sides have values, those find
-        what is transposed, joined or split; rows that names made and values contradict keep a note
-        of what was found instead, and `WeightMap.suggestions` where a transform does it. Values
-        that a network as target has by chance count neither for nor against the rows. Of two
-        networks, settings, classes and modes in which paired layers differ are notes, once for all
-        layers of which they are true; of one, layers whose defaults differ between the frameworks.
+        paired by names, by the places in a stack of layers that their words say (also packed q, k
+        and v, gates, and stacked experts), by shapes and order, with a note. Where both sides have
+        values, those find what is transposed, joined or split; rows that names made and values
+        contradict keep a note of what was found instead, and `WeightMap.suggestions` where a
+        transform does it. Values that a network as target has by chance count neither for nor
+        against the rows. Of two networks, settings, classes and modes in which paired layers differ
+        are notes, once for all layers of which they are true; of one, layers whose defaults differ
+        between the frameworks.
 
     Raises
     ------
@@ -505,18 +508,50 @@ def _fitted(drafted: WeightMap) -> WeightMap:
         for name, row in named.items()
     }
     pairing = pair_dumps(_hollow(made, "drafted"), _hollow(free, "target"))
-    for match in pairing.matches():
-        if match.left < 0:
-            continue
-        name = pairing.left.names[match.left]
-        if match.right < 0 or not match.confidence >= LEAST_DRAFTED:
-            continue
-        target = pairing.right.names[match.right]
-        row = named[name]
-        note: str = Message(GUESSED, method=match.method, confidence=match.confidence)
-        note = row.note if match.confidence > PROVED_BY_NAMES else joined([row.note, note])
-        sure.append(replace(row, targets=(target,), note=note))
+    names = pairing.left.names, pairing.right.names
+    matches = [
+        (match, names[0][match.left], names[1][match.right])
+        for match in pairing.matches()
+        if min(match.left, match.right) >= 0 and match.confidence >= LEAST_DRAFTED
+    ]
+    for match, name, target in matches:
+        if match.confidence > PROVED_BY_NAMES:
+            sure.append(replace(named.pop(name), targets=(target,)))
+            del free[target]
+    sure += _at_places(drafted, named, free)
+    for match, name, target in matches:
+        if name in named and target in free:
+            note = Message(GUESSED, method=match.method, confidence=match.confidence)
+            row = named.pop(name)
+            sure.append(replace(row, targets=(target,), note=joined([row.note, note])))
     return drafted.with_rows(sure)
+
+
+def _at_places(
+    drafted: WeightMap, named: dict[str, WeightRow], free: dict[str, Spec]
+) -> list[WeightRow]:
+    """Rows that the words of names make of what is left, which is taken from both."""
+    of_source = {
+        row.sources[0]: (name, row)
+        for name, row in named.items()
+        if len(row.sources) == 1 and row.transform.kind == "copy"
+    }
+    specs = {source: drafted.source[source] for source in of_source}
+    rows = []
+    for placed, confidence in rows_by_place(specs, free):
+        kinds = {of_source[source][1].layer for source in placed.sources}
+        notes = dict.fromkeys(of_source[source][1].note for source in placed.sources)
+        guess = Message(GUESSED, method="place", confidence=confidence)
+        rows.append(
+            replace(
+                placed, layer=kinds.pop() if len(kinds) == 1 else "", note=joined([*notes, guess])
+            )
+        )
+        for source in placed.sources:
+            del named[of_source[source][0]]
+        for target in placed.targets:
+            del free[target]
+    return rows
 
 
 def _hollow(specs: Mapping[str, Spec], label: str) -> Dump:

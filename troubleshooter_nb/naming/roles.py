@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 
-def _pattern(text: str) -> re.Pattern[str]:
+def pattern(text: str) -> re.Pattern[str]:
     """Words in any case; ``<`` and ``>`` are ends of a run of letters, ``{`` and ``}`` of a part.
 
     Parts are set apart by dots, underscores or slashes.
@@ -26,47 +26,47 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 # Not ensemble, assembly, member. Parts of a mixture are "shared" experts, images have "tokens".
-_EMBEDDING = _pattern(
+_EMBEDDING = pattern(
     r"emb(?!l|er)|{(wte|wpe|vocab|lookup|table)}|(?:^|\.)(shared|tok|tokens?|tok_\w+)(?:\.|$)"
 )
-_POSITION = _pattern(r"<pos(?!t)|position|rotary|<rope|freq|wpe")  # post_attention_layernorm
-_HEAD = _pattern(r"head|output|decoder|classifier|predictions|logits")
-_PRODUCT = _pattern(r"\.(linear|matmul|dense)\b")
-_PACKED_ATTENTION = _pattern(r"qkv|in_proj|c_attn|query_key_value|\bkv|_kv")
-_QUERY_OR_KEY = _pattern(r"{(q|k|wq|wk|query|key|qkv|rotary)}")
-_ATTENTION = _pattern(r"att(n|ention)")
-_RECURRENT_TENSOR = _pattern(r"(weight|bias)_(ih|hh)(?:_l[0-9]+)?(?:_reverse)?(?![a-z0-9])")
-_RECURRENT = _pattern(r"lstm|gru|rnn")
+_POSITION = pattern(r"<pos(?!t)|position|rotary|<rope|freq|wpe")  # post_attention_layernorm
+_HEAD = pattern(r"head|output|decoder|classifier|predictions|logits")
+_PRODUCT = pattern(r"\.(linear|matmul|dense)\b")
+_PACKED_ATTENTION = pattern(r"qkv|in_proj|c_attn|query_key_value|\bkv|_kv")
+_QUERY_OR_KEY = pattern(r"{(q|k|wq|wk|query|key|qkv|rotary)}")
+_ATTENTION = pattern(r"att(n|ention)")
+_RECURRENT_TENSOR = pattern(r"(weight|bias)_(ih|hh)(?:_l[0-9]+)?(?:_reverse)?(?![a-z0-9])")
+_RECURRENT = pattern(r"lstm|gru|rnn")
 # Not group, upsample; aggregate.
-_GATE = _pattern(r"<gate|<up>|<up_?proj|glu")
-_FEED_FORWARD = _pattern(r"mlp|ffn|feed_?forward|<w(1|3|13)(?![0-9])|fc1|h_to_4h|expert")
-_EXPERT = _pattern(r"expert|<moe")
-_NORM = _pattern(r"norm|{(ln|bn|gn)[_0-9]*}")
+_GATE = pattern(r"<gate|<up>|<up_?proj|glu")
+_FEED_FORWARD = pattern(r"mlp|ffn|feed_?forward|<w(1|3|13)(?![0-9])|fc1|h_to_4h|expert")
+_EXPERT = pattern(r"expert|<moe")
+_NORM = pattern(r"norm|{(ln|bn|gn)[_0-9]*}")
 _OF_SHAPE = frozenset(
     "oneslike zeroslike emptylike fulllike randlike randnlike randintlike newones newzeros newempty"
     " newfull shape size numel dim".split()
 )
 # Integers that a run is given, and words of those that it computes: topk_ids, next_token_ids.
-_GIVEN = _pattern(
+_GIVEN = pattern(
     r"{(ids?|ind(ex|ices)|tokens?|labels?|targets?|pos(itions?)?|masks?|len(gth)?s?|seqlens)(_?[0-9]+)?$"
 )
-_COMPUTED = _pattern(
+_COMPUTED = pattern(
     r"{(pred\w*|outputs?|gen(erated)?|top_?k?[0-9]*|sampled?|arg\w+|next|experts?|rout\w+|sorted"
     r"|selected|best|beams?|chosen|kept?|nms|max|min|hyp\w*|decoded)}"
 )
-_IDS = _pattern(r"{ids(_?[0-9]+)?$")
+_IDS = pattern(r"{ids(_?[0-9]+)?$")
 # Not of what is to be predicted, nor of images and losses.
-_MASK = _pattern(r"<masks?>")
-_OTHER_MASK = _pattern(r"<(loss|labels?|mlm|masked|special|causal|pixel|image|target|drop\w*)>")
-_PADDING_MASK = _pattern(r"<pad(ding)?(_?masks?)?>")
-_TOKEN_TYPE = _pattern(r"<token_?types?|<segments?>")
-_LENGTH = _pattern(r"{(len(gth)?s?|seq_?len(gth)?s?|\w+_len(gth)?s?)$")
+_MASK = pattern(r"<masks?>")
+_OTHER_MASK = pattern(r"<(loss|labels?|mlm|masked|special|causal|pixel|image|target|drop\w*)>")
+_PADDING_MASK = pattern(r"<pad(ding)?(_?masks?)?>")
+_TOKEN_TYPE = pattern(r"<token_?types?|<segments?>")
+_LENGTH = pattern(r"{(len(gth)?s?|seq_?len(gth)?s?|\w+_len(gth)?s?)$")
 # What an adapter calls its own tensors, and the weight that it adds to.
-_OF_ADAPTER = _pattern(
+_OF_ADAPTER = pattern(
     r"[._/](base_layer|(lora|adapter)_?(a|b|down|up|left|right)?)([._/](default|weight|\w+))*$"
 )
 _LEAF = re.compile(r"[._/]weight$", re.IGNORECASE)
-_IN_A_LIST = _pattern(r"{[0-9]+}")
+_IN_A_LIST = pattern(r"{[0-9]+}")
 # A whole part of a name: layers.7.weight.
 _LAYER_NUMBER = re.compile(r"(?<![^.])[0-9]+(?![^.])")
 
