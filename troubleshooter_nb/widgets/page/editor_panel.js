@@ -200,7 +200,7 @@ export class EditorPanel {
     const word = editor.words.transform;
     const apply = () => this.apply(key, this.how.value);
     this.how = make("input", {
-      type: "text", class: "tsnb-w-how", value: transform, spellcheck: "false", size: 18, "aria-label": word,
+      type: "text", class: "tsnb-w-how", value: transform, spellcheck: "false", size: 30, "aria-label": word,
       "data-do": "how", oninput: () => this.settle(key), onkeydown: onEnter(apply),
     });
     const others = (about ? about.transforms : []).filter((one) => one !== transform);
