@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import troubleshooter_nb as tnb
@@ -51,3 +52,20 @@ def test_what_makes_a_run_repeatable_runs(monkeypatch):
         exec(code, names)
         losses.append(names["loss"].item())
     assert losses[0] == losses[1]
+
+
+def test_moving_weights_runs_and_the_map_makes_both_sides_equal(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    shapes = {"backbone.fc.weight": (4, 3), "head.w": (4, 2), "in_proj": (64, 192)}
+    weights = {name: rng.random(shape).astype("f4") for name, shape in shapes.items()}
+    tnb.save_dump(weights, "net.pth")
+    lines = code_of("## Move weights").splitlines()
+    # Two networks have names of their own: `tests/convert` fills one.
+    code = "\n".join(line for line in lines if "torch_net" not in line)
+    names = {"tnb": tnb}
+    exec(code, names)
+    assert names["proof"].passed
+    assert tnb.compare("net.pth", "net.ckpt", mapping=names["wm"]).passed
+    assert tnb.open_dump("net.ckpt").names == ["net.fc.weight", "fc.weight", "q", "k", "v"]
+    assert len(tnb.read_weight_map("map.yaml")) == 3

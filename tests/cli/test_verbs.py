@@ -313,3 +313,17 @@ def test_a_record_of_figures_that_were_not_measured_reads_as_it_was(tmp_path):
     figures = ("max_abs_error", "cosine", "nan_mismatch_count", "left_nan_count")
     for name in figures:
         np.testing.assert_array_equal(found.result[name].values, kept.result[name].values)
+
+
+def test_compare_and_diff_take_a_weight_map(said, tmp_path):
+    weights = np.random.default_rng(0).random((6, 4)).astype("f4")
+    tnb.save_dump({"w": weights}, "ours.pth")
+    tnb.save_dump({"v": weights.T[::-1].copy()}, "theirs.pth")
+    wm = tnb.draft_weight_map("ours.pth", "theirs.pth").accept()
+    tnb.write_weight_map(wm, "map.yaml")
+    for verb in ("compare", "diff"):
+        assert said(verb, "ours.pth", "theirs.pth")[0] != 0
+        assert said(verb, "ours.pth", "theirs.pth", "--mapping", "map.yaml")[0] == 0
+    twice = ("--mapping", "map.yaml", "--mapping", "map.yaml")
+    code, _, err = said("compare", "ours.pth", "theirs.pth", *twice)
+    assert (code, "map.yaml is a weight map: give it as the only --mapping" in err) == (3, True)

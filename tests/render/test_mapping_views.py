@@ -7,10 +7,17 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from troubleshooter_nb import Dump, draft_weight_map, option_context, pair_dumps
+from troubleshooter_nb import (
+    Dump,
+    draft_weight_map,
+    option_context,
+    pair_dumps,
+    read_weight_map,
+    write_weight_map,
+)
 from troubleshooter_nb.messages import Message, joined
-from troubleshooter_nb.render.weight_map_view import is_contradicted
 from troubleshooter_nb.weight_map import Spec, WeightMap
+from troubleshooter_nb.weight_map.doubts import is_contradicted
 from troubleshooter_nb.widgets.editing import open_session
 
 F4 = np.dtype("f4")
@@ -131,3 +138,39 @@ def test_rows_that_values_made_or_prove_bear_no_warning_in_the_editor():
         rows = session.answer({"op": "ready"})["rows"]
         assert [session.name("left", row[1][0]) for row in rows if row[6]] == wrong
     assert taken["l.q.weight"].note.startswith("by values: ")
+
+
+def taken(order):
+    ranges = ", ".join(map(str, order))
+    specs = {"embedding": Spec((len(order), 4), F4)}
+    return WeightMap((), specs, dict(specs), "net.pth", "net.ckpt").pair(
+        "embedding", "embedding", f"transpose | take(1, {ranges}) | transpose"
+    )
+
+
+@pytest.mark.parametrize("ascii", [False, True])
+def test_a_transform_of_many_arguments_is_shortened_and_its_last_step_shown(ascii, tmp_path):
+    order = [*range(999, -1, -1)]
+    drawn = taken(order)
+    end = "..." if ascii else "…"
+    with option_context(ascii=ascii):
+        text = repr(drawn)
+    wanted = f"transpose | take(1, 999, 998, 997, 996, 995, 994, 993, {end}) | transpose"
+    assert wanted in text
+    assert "take(1, 999, 998, 997, 996, 995, 994, 993, …) | transpose" in drawn._repr_html_()
+    # What is read by programs, and files, have all of it.
+    assert drawn.to_dataframe()["transform"][0].count(",") == 1000
+    again = read_weight_map(write_weight_map(drawn, tmp_path / "map.yaml"))
+    assert again.rows[0].transform == drawn.rows[0].transform
+
+
+def test_of_many_joined_names_the_text_shows_the_first_and_the_last():
+    specs = {f"experts.{k}.weight": Spec((8, 4), F4) for k in range(16)}
+    drawn = WeightMap((), specs, {"experts.weight": Spec((16, 8, 4), F4)}).pair(
+        list(specs), "experts.weight", "stack(0)"
+    )
+    line = "experts.0.weight + … + experts.15.weight -> experts.weight  stack(0)"
+    assert line in repr(drawn)
+    back = WeightMap((), drawn.target, specs).pair("experts.weight", list(specs), "unstack(0, 16)")
+    line = "experts.weight -> experts.0.weight + … + experts.15.weight  unstack(0, 16)"
+    assert line in repr(back)

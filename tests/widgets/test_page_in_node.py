@@ -21,6 +21,7 @@ from troubleshooter_nb.columns.column import Column
 from troubleshooter_nb.formats import as_dump
 from troubleshooter_nb.render.cells import cell_text
 from troubleshooter_nb.render.numbers import percent, scientific
+from troubleshooter_nb.render.steps import brief
 from troubleshooter_nb.widgets.drill_down import part, plane_of
 from troubleshooter_nb.widgets.opened_row import shortest
 from troubleshooter_nb.widgets.packed_table import PackedColumn, PackedTable, View
@@ -53,6 +54,18 @@ def test_the_pages_pass_their_own_tests():
     said = node("--test", "--test-reporter=tap", *sorted(HERE.glob("*.test.mjs")))
     counts = dict(re.findall(r"^# (tests|pass) (\d+)$", said, re.MULTILINE))
     assert int(counts["tests"]) == int(counts["pass"]) > 50
+
+
+def test_long_transforms_are_shortened_as_in_a_table():
+    many = ", ".join(map(str, range(3, 400)))
+    texts = [
+        "copy",
+        "permute(0, 2, 1)",
+        f"take(0, {many})",
+        f"transpose | take(0, {many}) | blocks(1, 1, 0)",
+        f"-> fc.weight split(0, {many})",
+    ]
+    assert answered([["brief", text] for text in texts]) == [brief(text) for text in texts]
 
 
 def names_of(random: np.random.Generator, count: int) -> np.ndarray:

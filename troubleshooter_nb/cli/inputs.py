@@ -13,16 +13,29 @@ from troubleshooter_nb.cli.grammar import WrongWords
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import EntryNotFoundError, FormatError, UnknownFormatError
 from troubleshooter_nb.formats import as_dumps, open_dump
+from troubleshooter_nb.formats.mapping_file import is_weight_map, read_weight_map
 from troubleshooter_nb.formats.pairing_files import read_mapping
 from troubleshooter_nb.formats.pairing_rules import MappingFile
 from troubleshooter_nb.formats.series import Series, open_series
 from troubleshooter_nb.messages import Message, ids_of, message_of, told
+from troubleshooter_nb.weight_map import WeightMap
 
 _SELECTED = ("step", "rank")
 
 
-def mappings(asked: argparse.Namespace) -> list[MappingFile] | None:
-    """The mapping files of ``--mapping``, the earlier ones before the others; None for none."""
+def mappings(asked: argparse.Namespace) -> WeightMap | list[MappingFile] | None:
+    """The weight map of ``--mapping``, or its mapping files, the earlier first; None for none.
+
+    Raises
+    ------
+    WrongWords
+        If a weight map is not the only one.
+    """
+    maps = [path for path in asked.mapping if is_weight_map(path)]
+    if maps and len(asked.mapping) > 1:
+        raise WrongWords(Message("command.weight_map_alone", file=maps[0]))
+    if maps:
+        return read_weight_map(maps[0])
     return [read_mapping(path) for path in asked.mapping] or None
 
 

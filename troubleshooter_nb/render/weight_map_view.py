@@ -28,6 +28,7 @@ from troubleshooter_nb.render.html import (
 from troubleshooter_nb.render.lines import LINES, fitted, padded
 from troubleshooter_nb.render.numbers import percent
 from troubleshooter_nb.render.rows import blocks
+from troubleshooter_nb.render.steps import brief
 from troubleshooter_nb.render.tables import MOST_OPEN, aligned_cell, folded, folding_table
 from troubleshooter_nb.render.text import more_text, note_lines
 from troubleshooter_nb.render.words import sentence
@@ -39,6 +40,7 @@ _MOST_LISTED = 16
 _MOST_CHANGING = 40
 _MOST_NAMES = 6
 _MOST_NOTES = 4
+_JOIN = " + "  # between the names of one side of a row
 # What values said against a map, as `convert.evidence` does.
 _UNRELATED = {f"weight_maps.{id}_unrelated" for id in ("rows", "values")}
 # Of the note of a row that `WeightMap.match_rest` made, not a person.
@@ -62,13 +64,14 @@ def weight_map_text(rows: xr.Dataset, facts: Mapping[str, Any]) -> str:
     kept = shown[: room if len(shown) <= room else room - 1]
     if edited:
         lines.append(f"  {_counted('edited_rows', language, edited[: len(kept)], edited)}")
-    width = min(max((len(columns["source"][i]) for i in kept), default=0), 40)
+    sources = {i: _ends_of(columns["source"][i]) for i in kept}
+    width = min(max(map(len, sources.values()), default=0), 40)
     for i in kept:
         arrow = "->" if columns["target"][i] else "  "
-        target = columns["target"][i] or sentence("pages.dropped_word", language)
+        target = _ends_of(columns["target"][i]) or sentence("pages.dropped_word", language)
         how = columns["transform"][i] if columns["transform"][i] not in ("copy", "drop") else ""
         remark = _remark(columns, i, language)
-        text = f"  {padded(columns['source'][i], width)} {arrow} {target}  {how}  {remark}"
+        text = f"  {padded(sources[i], width)} {arrow} {target}  {brief(how)}  {remark}"
         lines.append(text.rstrip())
     if len(kept) < count:
         lines.append(f"  ... {more_text(count - len(kept), 'weight_map.to_dataframe()', facts)}")
@@ -148,8 +151,15 @@ def _remark(columns: Table, i: int, language: str) -> str:
     """The problem of a row, else its note; and what is suggested."""
     said = columns["problem"][i] or columns["note"][i]
     suggestion = columns["suggestion"][i]
-    suggested = sentence("pages.suggested", language, how=suggestion) if suggestion else ""
+    how = brief(suggestion)
+    suggested = sentence("pages.suggested", language, how=how) if suggestion else ""
     return told(joined([suggested, said]), language)
+
+
+def _ends_of(names: str) -> str:
+    """Joined names with the first and the last of many, so that a line shows the transform too."""
+    first, *between, last = names.split(_JOIN) if _JOIN in names else (names, "")
+    return _JOIN.join([first, "…", last]) if between else names
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -219,7 +229,7 @@ def _titles(language: str) -> list[tuple[str, bool]]:
 def _row(columns: Table, i: int, language: str) -> Markup:
     values = columns.row(i)
     problem, note = (told(values[name], language) for name in ("problem", "note"))
-    suggestion = values["suggestion"]
+    suggestion = brief(values["suggestion"])
     suggested = sentence("pages.suggested", language, how=suggestion)
     remarks = [tone("warn", suggested, bold=True)] if suggestion else []
     # A relation found from values explains a problem, so both are shown.
@@ -229,7 +239,7 @@ def _row(columns: Table, i: int, language: str) -> Markup:
     dressed: dict[str, Sequence[object]] = {
         "source": [samp(values["source"])],
         "target": [samp(values["target"]) if values["target"] else small(UNKNOWN)],
-        "transform": ["" if values["transform"] == "copy" else values["transform"]],
+        "transform": ["" if values["transform"] == "copy" else brief(values["transform"])],
         "note": spaced,
     }
     return row(

@@ -3,6 +3,7 @@
 import { readFileSync } from "node:fs";
 
 import { figure, scientific, shortest } from "../../../troubleshooter_nb/widgets/page/numbers.js";
+import { brief } from "../../../troubleshooter_nb/widgets/page/pairs.js";
 import { Table } from "../../../troubleshooter_nb/widgets/page/table.js";
 import { tileAt, tileOf, unravel } from "../../../troubleshooter_nb/widgets/page/tiles.js";
 import { boundsOf, withParts } from "../../../troubleshooter_nb/widgets/page/view.js";
@@ -20,6 +21,7 @@ const RULES = {
   shortest: (value, bits) => shortest(number(value), bits),
   scientific: (value) => scientific(number(value)),
   figure: (format, value) => figure(format, number(value)),
+  brief,
   bounds: (low, high) => boundsOf(number(low), number(high)),
   with_parts: withParts,
   unravel,

@@ -16,6 +16,7 @@ from troubleshooter_nb.formats.mapping_file import write_weight_map
 from troubleshooter_nb.messages import Message, joined
 from troubleshooter_nb.metrics.floats import dtype_from_token
 from troubleshooter_nb.naming.closeness import Candidate
+from troubleshooter_nb.render.steps import brief
 from troubleshooter_nb.shapes import shape_text
 from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow
 from troubleshooter_nb.weight_map.doubts import is_contradicted
@@ -134,7 +135,7 @@ class WeightMapSession(Session[WeightMap]):
         suggestion = ""
         if instead:
             names = " + ".join(instead.targets)
-            suggestion = self.word("by", name=names, how=instead.transform)
+            suggestion = self.word("by", name=names, how=brief(str(instead.transform)))
         mine = " + ".join(self.shape("left", k) for k in left)
         theirs = " + ".join(self.shape("right", k) for k in right)
         return Cells(
@@ -232,8 +233,8 @@ class WeightMapSession(Session[WeightMap]):
         cells, text = self.row(message), str(message["transform"])
         value = self.value.transform(self._position(cells), text)
         if value is self.value:
-            return self.changes() | {"said": self.word("unchanged", how=text.strip())}
-        did = self.word("did_transform", how=text, name=self.first_name(cells))
+            return self.changes() | {"said": self.word("unchanged", how=brief(text.strip()))}
+        did = self.word("did_transform", how=brief(text), name=self.first_name(cells))
         return self.replace(value, did)
 
     def _on_accept(self, message: Asked) -> Answer:
@@ -322,7 +323,7 @@ class WeightMapSession(Session[WeightMap]):
         known = bool(row.targets) and self._knows(row.sources, row.targets)
         transforms = []
         if known:
-            transforms = self.value.fitting(row.sources, row.targets, everything=True)
+            transforms = self._transforms(row.sources, row.targets)
         if row.transform not in transforms:
             transforms = [row.transform, *transforms]
         return self._listed_transforms(transforms) | self.preview(cells, str(row.transform))

@@ -2,7 +2,7 @@
 
 import { focusedIn, make } from "./dom.js";
 import { times } from "./names.js";
-import { readable, restOf } from "./pairs.js";
+import { brief, readable, restOf } from "./pairs.js";
 
 // How well a name fits, as the kernel says it: the class, and what stands in front of the reason.
 const TONES = { fits: ["tsnb-w-ok", " ✓ "], open: ["tsnb-w-note", " "], not: ["tsnb-w-warn", " ▲ "] };
@@ -149,7 +149,7 @@ export class EditorPanel {
       actions.append(editor.button("pair_with", send(), { class: "tsnb-w-pair", "data-do": "pair" }),
         make("span", {}, words.by_transform),
         ...answer.transforms.map((one) =>
-          choice(one, { onclick: send(one), title: answer.words[one], "aria-label": `${words.pair_with}: ${one} ${text}` })));
+          choice(one, { onclick: send(one), title: answer.words[one], "aria-label": `${words.pair_with}: ${brief(one)} ${text}` })));
     const said = (answer.ok ? "✓ " : "✗ ") + text;
     actions.append(make("span", { class: answer.ok ? "tsnb-w-ok" : "tsnb-w-bad" }, said));
     return actions;
@@ -200,7 +200,7 @@ export class EditorPanel {
     const word = editor.words.transform;
     const apply = () => this.apply(key, this.how.value);
     this.how = make("input", {
-      type: "text", class: "tsnb-w-how", value: transform, spellcheck: "false", size: 18, "aria-label": word,
+      type: "text", class: "tsnb-w-how", value: transform, spellcheck: "false", size: 30, "aria-label": word,
       "data-do": "how", oninput: () => this.settle(key), onkeydown: onEnter(apply),
     });
     const others = (about ? about.transforms : []).filter((one) => one !== transform);
@@ -246,7 +246,7 @@ export class EditorPanel {
   showPreview(answer) {
     const text = readable(answer.text);
     const said = answer.ok ? (answer.text ? `✓ ${text}` : "") : `✗ ${answer.text}`;
-    const of = answer.transform && (said || answer.evidence) ? `${answer.transform}: ` : "";
+    const of = answer.transform && (said || answer.evidence) ? `${brief(answer.transform)}: ` : "";
     this.preview.replaceChildren(
       make("samp", {}, of),
       make("span", { class: answer.ok ? "tsnb-w-ok" : "tsnb-w-bad" }, said),
@@ -270,7 +270,7 @@ export class EditorPanel {
 
 /** A button with a transform to choose. */
 function choice(transform, more) {
-  return make("button", { type: "button", class: "tsnb-w-choice", "data-do": `t${transform}`, ...more }, transform);
+  return make("button", { type: "button", class: "tsnb-w-choice", "data-do": `t${transform}`, ...more }, brief(transform));
 }
 
 /** What a field does when Enter is pressed in it, once however long it is held. */

@@ -2,11 +2,12 @@
 
 import { make, mark, put } from "./dom.js";
 import { times } from "./names.js";
+import { brief } from "./pairs.js";
 import { ROW, putName } from "./row_parts.js";
 import { VirtualList } from "./virtual_list.js";
 
 const CELLS = ["tsnb-w-name", "tsnb-w-name", "", "", "tsnb-w-note"];
-const WIDTHS = ["28%", "28%", "13%", "13%", "18%"];
+const WIDTHS = ["26%", "26%", "17%", "13%", "18%"];
 
 export class PairTable {
   constructor(editor, height) {
@@ -59,11 +60,11 @@ export class PairTable {
     const sign = { bad: "✗ ", warn: "▲ " }[tone] || "";
     const note = suggestion ? `${words.suggested} ${suggestion}; ${remark}` : remark;
     const target = right.length ? this.editor.namesOf(1, right) : words.dropped;
-    const cells = [this.editor.namesOf(0, left), target, how === "copy" || how === "drop" ? "" : how,
+    const cells = [this.editor.namesOf(0, left), target, how === "copy" || how === "drop" ? "" : brief(how),
       times(shapes), sign + note];
     // Letters that a cell has room for, as the style sheet divides the table.
     const { width } = this.list;
-    const room = width ? Math.floor((width * (width > 560 ? 0.28 : 0.33) - 18) / 7.3) : Infinity;
+    const room = width ? Math.floor((width * (width > 560 ? 0.26 : 0.33) - 18) / 7.3) : Infinity;
     mark(node, {
       "data-key": key, "aria-selected": this.editor.row === key, "aria-rowindex": position + 2,
       class: tone ? `tsnb-w-${tone}` : "",

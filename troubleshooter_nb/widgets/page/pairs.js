@@ -14,6 +14,16 @@ export function readable(text) {
   return times(text).replace("->", "→");
 }
 
+const MOST_ARGUMENTS = 8;
+
+/** The text of a transform with the first arguments of a step that has many. */
+export function brief(transform) {
+  return transform.replace(/\([^()]*\)/g, (all) => {
+    const words = all.split(", ");
+    return words.length <= MOST_ARGUMENTS + 1 ? all : `${words.slice(0, MOST_ARGUMENTS).join(", ")}, …)`;
+  });
+}
+
 /** The rows in the order of their left names. */
 export function inOrder(rows) {
   return [...rows].sort((one, other) => one[1][0] - other[1][0]);
