@@ -182,3 +182,16 @@ def package_with(folder: Path, file: str, source: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(source)
     return folder
+
+
+def test_no_threshold_is_set_twice():
+    tree = ast.parse((PACKAGE / "thresholds.py").read_text(encoding="utf-8"))
+    names = [
+        name.id
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        for name in ast.walk(target)
+        if isinstance(name, ast.Name)
+    ]
+    assert sorted({name for name in names if names.count(name) > 1}) == []

@@ -225,8 +225,8 @@ COUNTED_PER_LEVEL = 4  # Independent values that a scaled image proves, per elem
 DIGITS_OF_DRAW = 6
 # Values below which correlation and the pattern of rounding are chance. By hand.
 FEWEST_TO_CORRELATE = 16
-# Correlation by chance, in sigmas and at most; relative error of unrelated tensors. By hand.
-CHANCE_SIGMAS, MOST_CHANCE, UNRELATED_ERROR = 4.0, 0.25, 0.5
+# Correlation by chance at most; relative error of unrelated tensors. By hand.
+MOST_CHANCE, UNRELATED_ERROR = 0.25, 0.5
 BLIND_TOLERANCES = 10.0  # Times rtol: what differs by more passed by atol alone. By hand.
 FEWEST_STORED = 64  # Values that can be told to have been stored in a narrower format. By hand.
 # Values that can be told to have been computed in one, see `narrower_format`. Measured.
@@ -271,9 +271,6 @@ MOST_IMAGE_CHANNELS = 4  # Channels of an image. Convention.
 # Shares of the error: more is left of noise, from the side that has none; less by a filter that
 # was applied to the image itself. By hand.
 NOISE_LEFT, FILTER_LEFT = 0.9, 0.1
-# Elements that differ, of which sum and square are no further apart: the same in another order. By
-# hand.
-SAME_VALUES = 1e-6
 # Share of the elements of a sample that differ, from which no place can hold them: half of a tensor
 # is the most, and a sample may hold some more. By hand.
 CONFINED = 0.6
@@ -751,7 +748,9 @@ SAME_ENDS = 1e-2
 # Error over the spread of the values below which no order of a larger tensor is looked for. By
 # hand.
 IN_ORDER = 0.05
-SAME_VALUES = 1e-5  # Relative error of sorted values, or of moments, that are the same. By hand.
+# Relative error of sorted values, of moments, or of sums and squares of elements that differ, which
+# are the same in another order. By hand.
+SAME_VALUES = 1e-5
 MOMENTS_FROM = 1e-2  # Relative error from which equal moments of two sides are news. By hand.
 # Largest error over the root mean square, and mean over it, of errors that are spread over the
 # tensor: normal noise has 5 and 0.8, noise relative to normal values 20 and 0.64. By hand.

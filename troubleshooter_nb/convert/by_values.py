@@ -7,11 +7,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from troubleshooter_nb.convert.apply import transformed
 from troubleshooter_nb.convert.draft import GUESSED
 from troubleshooter_nb.convert.likeness import has_numbers
 from troubleshooter_nb.dump import ArraySource, Dump
 from troubleshooter_nb.errors import WeightMapError
+from troubleshooter_nb.formats.transformed_source import transformed
 from troubleshooter_nb.messages import Message, ids_of
 from troubleshooter_nb.metrics.compositions import Composition, composition_of, not_composed
 from troubleshooter_nb.metrics.derivations import Derivation, derivation_between
