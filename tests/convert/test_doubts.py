@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import warnings
+
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 import troubleshooter_nb as tnb
 from tests.cli.running import piped
@@ -106,3 +110,99 @@ def test_compare_and_diff_join_and_split_by_a_map(tmp_path):
         tnb.compare(
             {name: left[name] for name in ("a.q.weight", "a.k.weight")}, right, mapping=drafted
         )
+
+
+def quietly(*args):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TroubleshooterWarning)
+        return tnb.convert_weights(*args)
+
+
+def test_what_cannot_be_read_is_a_doubt_until_it_is_dropped(tmp_path):
+    folder = tmp_path / "hf"
+    folder.mkdir()
+    save_file({"a": drawn(0, 4, 4)}, folder / "m1.safetensors")
+    index = {"weight_map": {"a": "m1.safetensors", "b": "m2.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    drafted = tnb.draft_weight_map(folder, "torch")
+    assert "1 tensor of the source cannot be read: b (m2.safetensors" in drafted.doubts()[0]
+    proof = quietly(folder, tmp_path / "o.pth", drafted)
+    assert not proof.passed
+    assert any("1 of 2 names" in note for note in proof.notes)
+    dropped = drafted.drop("b")
+    assert dropped.doubts() == []
+    assert quietly(folder, tmp_path / "o.pth", dropped).passed
+
+
+def test_rows_that_join_or_reorder_are_held_against_values():
+    q, k, v = (drawn(20 + n, 8, 8) for n in range(3))
+    front = "layers.9.self_attn."
+    source = net() | {
+        f"{front}{n}_proj.weight": one for n, one in zip("qkv", (q, k, v), strict=True)
+    }
+    turned = q.reshape(2, 2, 2, 8).swapaxes(1, 2).reshape(8, 8)
+    for whole, doubts in (([q, k, v], 0), ([turned, k, v], 1), ([q, k, drawn(30, 8, 8)], 1)):
+        target = net() | {f"{front}qkv_proj.weight": np.concatenate(whole)}
+        said = [one for one in tnb.draft_weight_map(source, target).doubts() if "contradict" in one]
+        assert len(said) == doubts
+    up = {"layers.0.mlp.up_proj.weight": drawn(1, 8, 12)}
+    other = {"layers.0.mlp.c_fc.weight": drawn(2, 12, 8)}
+    assert "contradict" in tnb.draft_weight_map(net() | up, net() | other).doubts()[0]
+
+
+def test_a_cast_that_overflows_is_refused_before_anything_changes(tmp_path):
+    source = {"w": drawn(0, 4, 4) * np.float32(1e8)}
+    halved = tnb.draft_weight_map(source, "torch").transform("w", "cast(float16)")
+    with pytest.raises(tnb.TroubleshooterError, match="beyond float16"):
+        quietly(source, tmp_path / "o.pth", halved)
+    assert not (tmp_path / "o.pth").exists()
+
+
+def test_what_is_kept_and_filled_at_once_is_refused(tmp_path):
+    weights = {"x": drawn(0, 4, 4), "y": drawn(1, 4, 4)}
+    drafted = tnb.draft_weight_map(weights, weights)
+    again = drafted.keep("x").drop("x").pair("y", "x")
+    assert again.kept == ()
+    path = tnb.write_weight_map(drafted, tmp_path / "m.yaml")
+    path.write_text("keep: [x]\n" + path.read_text())
+    with pytest.raises(tnb.TroubleshooterError, match="kept, and filled by a row at once: x"):
+        quietly(weights, tmp_path / "o.pth", path)
+    with pytest.raises(tnb.TroubleshooterError, match="nothing would be written"):
+        quietly(weights, tmp_path / "o.pth", drafted.drop("x", "y"))
+
+
+def test_an_average_that_the_target_has_is_no_average(tmp_path):
+    main = {f"encoder_q.{k}.w": drawn(k, 16, 16) for k in range(6)}
+    slow = {f"encoder_k.{k}.w": w + drawn(9, 16, 16) / 50 for k, w in enumerate(main.values())}
+    torch = pytest.importorskip("torch")
+    both = {name: torch.from_numpy(w) for name, w in (main | slow).items()}
+    torch.save(both, tmp_path / "both.pth")
+    torch.save({n: both[n] for n in main}, tmp_path / "main.pth")
+    drafted = tnb.draft_weight_map(tmp_path / "both.pth", tmp_path / "both.pth")
+    assert len(quietly(tmp_path / "both.pth", tmp_path / "o.ckpt", drafted)) == 12
+    assert len(tnb.draft_weight_map(tmp_path / "both.pth", tmp_path / "main.pth")) == 6
+
+
+def test_a_name_that_the_map_gives_to_another_is_set_aside(tmp_path):
+    x, y = drawn(0, 4, 4), drawn(1, 4, 4)
+    (tmp_path / "m.yaml").write_text("weights:\n- {from: a, to: b}\n")
+    assert tnb.compare({"a": x, "b": y}, {"b": x}, mapping=tmp_path / "m.yaml").passed
+    kept = tnb.draft_weight_map({"w": x}, {"w": x, "head": y}).keep("head")
+    assert tnb.compare({"w": x}, {"w": x, "head": y}, mapping=kept).passed
+
+
+def test_a_map_from_a_file_is_held_against_the_values_of_the_target(files):
+    words = ("convert", files / "source.safetensors", files / "out.ckpt")
+    plain = tnb.draft_weight_map(files / "source.safetensors", files / "source.safetensors")
+    tnb.write_weight_map(plain.unpair("layers.3.fc.bias"), files / "m.yaml")
+    like = (
+        "--like",
+        files / "target.safetensors",
+        "--keep",
+        "head.*",
+        "--drop",
+        "layers.3.fc.bias",
+    )
+    code, out, err = piped(*words, "--map", files / "m.yaml", *like)
+    assert code == 1
+    assert "values contradict 1 row" in " ".join((out + err).split())

@@ -446,8 +446,9 @@ def _made_by_map(left: Dump, right: Dump, mapping: MappingLike) -> tuple[Dump, M
         return left, mapping
     made = mapped(left, mapping)
     known = set(right.names)
-    pairs = dict.fromkeys(name for row in mapping for name in row.targets if name in known)
-    return made, {name: name for name in pairs if name in made}
+    given = dict.fromkeys(name for row in mapping for name in row.targets if name in known)
+    kept = [(None, name) for name in mapping.kept if name in known and name not in given]
+    return made, [*((name, name) for name in given if name in made), *kept]
 
 
 def _files_of(

@@ -26,15 +26,28 @@ def of_this_source(weight_map: WeightMap, dump: Dump) -> WeightMap:
     for name, source, is_state in zip(dump.names, dump.sources, states, strict=True):
         if source is not None and name not in also and (name in mapped or not is_state):
             specs[name] = Spec(source.shape, source.dtype)
-    reasons = dict(zip(dump.names, dump.index["reason"].values, strict=True))
+    reasons = dict(zip(dump.names, dump.index["reason"].values.tolist(), strict=True))
+    unread = {name: why for name, why in unread_of(dump).items() if name not in also}
     for row in weight_map:
-        for name in row.sources:
+        for name in row.sources if row.targets else ():
             if name in reasons and name not in specs:
                 said = {"name": name, "label": dump.label, "reason": reasons[name]}
                 raise WeightMapError(Message("dumps.cannot_be_read", **said))
     if not specs:
         raise WeightMapError(Message("weight_maps.nothing_readable", label=dump.label))
-    return replace(weight_map, source=specs, source_label=dump.label)
+    return replace(weight_map, source=specs, source_label=dump.label, unread=unread)
+
+
+def unread_of(dump: Dump) -> dict[str, str]:
+    """The weights of a dump that cannot be read, and why."""
+    columns = (dump.index[name].values.tolist() for name in ("role", "reason", "value"))
+    return {
+        name: reason
+        for name, source, role, reason, value in zip(
+            dump.names, dump.sources, *columns, strict=True
+        )
+        if source is None and reason and not value and role not in ASIDE_ROLES
+    }
 
 
 def mapped(dump: Dump, weight_map: WeightMap) -> Dump:
@@ -64,17 +77,22 @@ def mapped(dump: Dump, weight_map: WeightMap) -> Dump:
         if entry.source is not None:
             held[entry.step, entry.rank][entry.name] = entry.source
     made: list[Entry] = []
+    # Another name of a tensor that is mapped is that tensor; a name that the map gives is taken.
+    also = {name for names in dump.tied if not taken.isdisjoint(names) for name in names} - taken
+    given = {name for row in weight_map for name in row.targets}
     for entry in entries:
-        if entry.name not in taken:
+        if entry.name not in taken | also | given:
             made.append(entry)
         for row in of_source.get(entry.name, ()):
             made += _entries(row, held[entry.step, entry.rank], entry)
+    aside = [entry.name for entry in entries if entry.name in given - taken]
+    notes = [Message("weight_maps.name_is_taken", names=aside)] if aside else []
     return Dump.from_entries(
         made,
         label=dump.label,
         format=dump.format,
         card=dump.card,
-        notes=dump.notes,
+        notes=(*dump.notes, *notes),
         settings=dump.settings,
     )
 

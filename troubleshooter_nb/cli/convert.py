@@ -135,8 +135,14 @@ def _map_of(asked: argparse.Namespace) -> WeightMap:
         read = read_weight_map(asked.map)
         if asked.like is None:
             return read
+        from troubleshooter_nb.convert.evidence import with_evidence
+        from troubleshooter_nb.formats import as_dump
+
         wanted = draft_weight_map(asked.source, asked.like)
-        return replace(read, source=wanted.source, target=wanted.target)
+        read = replace(read, source=wanted.source, target=wanted.target, unread=wanted.unread)
+        if read.problems():
+            return read
+        return with_evidence(read, as_dump(asked.source, "source"), as_dump(asked.like, "target"))
     loaded_by = _LOADED_BY.get(Path(asked.destination).suffix.lower())
     return draft_weight_map(asked.source, asked.like or asked.to or loaded_by)
 

@@ -128,6 +128,8 @@ def convert_weights(
     _refuse_own_file(source, dump, path)
     doubts = warned_of(weight_map)
     items = [item for row in weight_map for item in _items(row, dump)]
+    if not items:
+        raise WeightMapError(Message("weight_maps.nothing_to_write", label=dump.label))
     path.parent.mkdir(parents=True, exist_ok=True)
     left_out = writer(path, items)
     forget_pieces()
@@ -238,9 +240,10 @@ def proof_of(
         note = str(row.transform) if row.transform.kind != "copy" else ""
         for ours, theirs in _undone(row, dump, written, missing, in_own_dtypes):
             add(ours, theirs, note, expected=not row.targets)
-    for name in weight_map.unmatched_sources:
-        role = dump.index["role"].values[dump.position(name)]
-        add(None, Entry(name, _site(name, role), source_of(dump, name)), "", expected=False)
+    named = {name for row in weight_map for name in row.sources}
+    for name in (*weight_map.unmatched_sources, *weight_map.unread):
+        if name not in named:
+            add(None, _unwritten(dump, name), "", expected=False)
     for name in weight_map.unmatched_targets:
         reason = Message("weight_maps.nothing_written")
         add(Entry(name, _site(name, "parameter"), reason=reason), None, "", expected=False)
@@ -267,6 +270,9 @@ def _undone(
     row: WeightRow, dump: Dump, written: Dump, missing: Mapping[str, str], in_own_dtypes: bool
 ) -> list[tuple[Entry | None, Entry | None]]:
     """What was written, turned back, beside what it came from."""
+    if not row.targets:
+        held = [_unwritten(dump, name) for name in row.sources]
+        return [(None, entry) for entry in held if entry.source is not None]
     sources = [source_of(dump, name) for name in row.sources]
     roles = [dump.index["role"].values[dump.position(name)] for name in row.sources]
     theirs = [
@@ -274,7 +280,7 @@ def _undone(
         for name, role, source in zip(row.sources, roles, sources, strict=True)
     ]
     lost = [name for name in row.targets if name in missing]
-    if not row.targets or lost:
+    if lost:
         return [(None, entry) for entry in theirs]
     stored = [source_of(written, name) for name in row.targets]
     back = row.transform.inverse([Spec(s.shape, s.dtype) for s in sources])
@@ -306,6 +312,13 @@ def _undone(
     ]
 
 
+def _unwritten(dump: Dump, name: str) -> Entry:
+    """What stands in the source and was not written."""
+    position = dump.position(name)
+    role, reason = (dump.index[column].values[position] for column in ("role", "reason"))
+    return Entry(name, _site(name, role), dump.sources[position], reason=reason)
+
+
 def _site(name: str, role: Role) -> Site:
     """The site of a tensor that is what its source is, whatever its own name says."""
     return Site("checkpoint", name, role=role)
@@ -335,12 +348,9 @@ def report_of(weight_map: WeightMap, left_out: Sequence[tuple[str, str]] = ()) -
     rows = [row for row in weight_map if row.targets and absent.isdisjoint(row.targets)]
     written = {name for row in rows for name in row.sources}
     total = sum(spec.size for spec in weight_map.source.values())
+    names = len({*weight_map.source, *weight_map.unread})
     share = sum(weight_map.source[name].size for name in written) / total if total else 1.0
-    said: list[str] = [
-        Message(
-            "weight_maps.covered", share=share, count=len(written), total=len(weight_map.source)
-        )
-    ]
+    said: list[str] = [Message("weight_maps.covered", share=share, count=len(written), total=names)]
     dropped = [name for row in weight_map if not row.targets for name in row.sources]
     lists = {"rows_dropped": dropped, "rows_kept": list(weight_map.kept)}
     said += [Message(f"weight_maps.{key}", names=names) for key, names in lists.items() if names]

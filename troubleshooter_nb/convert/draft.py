@@ -12,6 +12,7 @@ from typing import Any, get_args
 import numpy as np
 
 from troubleshooter_nb.analysis.align import pair_dumps
+from troubleshooter_nb.analysis.mapped import unread_of
 from troubleshooter_nb.convert.by_places import rows_by_place
 from troubleshooter_nb.convert.kinds import (
     batch_norm_of,
@@ -50,6 +51,8 @@ from troubleshooter_nb.weight_map import (
 
 GUESSED = "weight_maps.paired_by"  # in the note of a row that names do not prove
 _MOST_NOTES = 60
+# Roles of what is set aside unless both sides have it: a network may own an average of another.
+_WANTED = ("average", "adapter")
 _SET_ASIDE = {
     "optimizer_state": "weight_maps.aside_optimizer_state",
     "step_counter": "weight_maps.aside_step_counter",
@@ -125,6 +128,7 @@ def draft_weight_map(source: Any, target: Any = None) -> WeightMap:
     else:
         _no_word(target)
         to_side = _side(target, "target")
+        from_side, to_side = _with_wanted(from_side, to_side), _with_wanted(to_side, from_side)
         flavour = _flavour(to_side)
         from_side = _informed(from_side, to_side, flavour)
     rows, unsupported = _by_rules(from_side, flavour, to_side)
@@ -148,6 +152,8 @@ def draft_weight_map(source: Any, target: Any = None) -> WeightMap:
             drafted = with_evidence(drafted, from_side.dump, to_side.dump)
             drafted = _without_chance(drafted, to_side)
     drafted = drafted.keep(*_counters(drafted))
+    if from_side.dump is not None:
+        drafted = replace(drafted, unread=unread_of(from_side.dump))
     notes = [*drafted.notes, *from_side.notes, *(to_side.notes if to_side else ())]
     notes += unsupported
     notes += _guess_notes(from_side, flavour, to_side)
@@ -194,6 +200,20 @@ def _flavour(side: _Side) -> Target:
     mint = sum(kind.startswith("mint.") for kind in side.kinds.values())
     plain = sum(kind.startswith("nn.") for kind in side.kinds.values())
     return "mindspore.mint" if mint > plain else "mindspore.nn"
+
+
+def _with_wanted(side: _Side, other: _Side) -> _Side:
+    """A side with averages and adapters that the other has under the same name: they are wanted."""
+    if side.dump is None:
+        return side
+    theirs = {*other.specs, *(other.dump.names if other.dump is not None else ())}
+    roles = side.dump.index["role"].values.tolist()
+    wanted = {
+        name: Spec(source.shape, source.dtype)
+        for name, source, role in zip(side.dump.names, side.dump.sources, roles, strict=True)
+        if role in _WANTED and source is not None and name in theirs and name not in side.specs
+    }
+    return replace(side, specs={**side.specs, **wanted}) if wanted else side
 
 
 def _counters(drafted: WeightMap) -> list[str]:

@@ -15,6 +15,7 @@ from troubleshooter_nb.convert.by_values import (
     said_of_row,
     transform_of,
 )
+from troubleshooter_nb.convert.draft import GUESSED
 from troubleshooter_nb.convert.likeness import (
     Likeness,
     equal_values,
@@ -71,12 +72,13 @@ def with_evidence(drafted: WeightMap, source: Dump, target: Dump) -> WeightMap:
     search = _Search(drafted, *sides, {pair.name: pair for pair in rows}, factors)
     search.run()
     suggestions = tuple(search.suggestions())
+    against = search.made_otherwise({name for row in suggestions for name in row.targets})
     # Adapters that the target has merged are to go somewhere after all.
     used = {n: factors[n] for row in suggestions for n in row.sources if n in factors}
     specs = {name: Spec(one.shape, one.dtype) for name, one in used.items()}
     notes = [*search.summary(), *_duplicates(drafted, source, target, *sides)]
     changed = [
-        replace(row, note=joined([row.note, search.notes.get(row.sources[0], "")]))
+        replace(row, note=joined([row.note, _said_of(row, search, against)]))
         if row.targets
         else row
         for row in drafted.rows
@@ -88,6 +90,13 @@ def with_evidence(drafted: WeightMap, source: Dump, target: Dump) -> WeightMap:
         notes=(*drafted.notes, *notes),
         suggestions=suggestions,
     )
+
+
+def _said_of(row: WeightRow, search: _Search, against: Mapping[str, str]) -> str:
+    """What values say of a row."""
+    if row.targets[0] in against:
+        return against[row.targets[0]]
+    return search.notes.get(row.sources[0], "")
 
 
 @dataclass(frozen=True)
@@ -317,6 +326,9 @@ class _Search:
         """Weights that the target holds together with what has no partner of its own."""
         free = [name for name in self.drafted.unmatched_sources if name in self.ours]
         free += [name for name in self.factors if name not in free]
+        # A guess is no reason to hold a tensor for explained.
+        guessed = [row for row in self.drafted.rows if row.targets and GUESSED in ids_of(row.note)]
+        free += [n for row in guessed for n in row.sources if n in self.ours and n not in free]
         ours = {**self.factors, **self.ours}
         for pair in self.pairs.values() if free else ():
             open_ = pair.like is not None and pair.like.kind in ("other", "similar", "near")
@@ -359,6 +371,39 @@ class _Search:
             if drawn := initialiser_of_stored(source):
                 text.append(Message(f"weight_maps.drawn_in_{side}", drawn=drawn))
         return joined(text)
+
+    def made_otherwise(self, suggested: set[str]) -> dict[str, str]:
+        """By first target, that values contradict a row that joins, splits or reorders.
+
+        Where most of the other rows agree, a row whose targets are not what it makes is wrong.
+        """
+        if self._unrelated or self._share < RELATED_ROWS:
+            return {}
+        found: dict[str, str] = {}
+        kinds = [pair.like.kind for pair in self._compared if pair.like is not None]
+        # Where the others are equal no training moved the values a little.
+        are_equal = 2 * sum(kind in ("equal", "rounded") for kind in kinds) > len(kinds)
+        against = ("other", "constant", *(("similar",) if are_equal else ()))
+        for row in self.drafted.rows:
+            is_pair = len(row.sources) == len(row.targets) == 1 and row.transform.keeps_order
+            known = {*row.sources} <= self.ours.keys() and {*row.targets} <= self.theirs.keys()
+            if (
+                is_pair
+                or not row.targets
+                or not known
+                or "weight_maps.by_values" in ids_of(row.note)
+            ):
+                continue
+            if suggested & {*row.targets} or self.drafted.problem(row):
+                continue
+            made = transformed([self.ours[name] for name in row.sources], row.transform)
+            wanted = [self.theirs[name] for name in row.targets]
+            for one, other in zip(made, wanted, strict=True):
+                like = likeness(one, other)
+                if math.prod(other.shape) >= FEWEST_RELATED and like.kind in against:
+                    said = Message("weight_maps.no_relation", cosine=like.cosine)
+                    found[row.targets[0]] = Message("weight_maps.values_differ", found=said)
+        return found
 
     @property
     def _share(self) -> float:

@@ -24,6 +24,7 @@ _ENDS = (
     ("running_var", "moving_variance"),
 )
 _MOST_EPS = 0.1
+_MOST_LEFT = 0.1  # of what was added to a weight, that its factors do not explain
 _ROUNDINGS = 16.0  # of the coarsest format, that a computed weight may be away
 Sources = Mapping[str, ArraySource]
 
@@ -131,9 +132,12 @@ def _low_rank(
             square = float(np.vdot(product, product))
             factor = float(np.vdot(product, added)) / square if square else 0.0
             left = float(np.linalg.norm(added - factor * product))
-            if factor and left <= max(_ROUNDINGS * error, 1e-6 * norm):
-                made = Transform("lora", (simplest(factor, left / norm + 1e-6),))
-                return [down, up], made, left / norm
+            # What is left is rounding, and most of what was added is explained.
+            if factor and left <= min(max(_ROUNDINGS * error, 1e-6 * norm), _MOST_LEFT * norm):
+                short = simplest(factor, left / norm + 1e-6)
+                if np.linalg.norm(added - short * product) <= 1.1 * left + 1e-6 * norm:
+                    factor = short
+                return [down, up], Transform("lora", (factor,)), left / norm
     return None
 
 
@@ -196,10 +200,11 @@ def _of_channels(
         np.moveaxis(side, axis, 0).reshape(side.shape[axis], -1) for side in (weight, wanted)
     )
     squares = np.square(mine).sum(1)
-    if not squares.all():
+    if np.count_nonzero(squares) < len(squares) / 2:
         return None
-    factors = (mine * theirs).sum(1) / squares
-    left = np.linalg.norm(theirs - factors[:, None] * mine)
+    with np.errstate(all="ignore"):  # a dead channel tells no factor
+        factors = (mine * theirs).sum(1) / squares
+    left = np.linalg.norm(theirs - np.nan_to_num(factors)[:, None] * mine)
     return factors if left <= _ROUNDINGS * coarse * np.linalg.norm(theirs) else None
 
 
@@ -215,5 +220,7 @@ def _eps_of(factors: np.ndarray, gamma: np.ndarray, variance: np.ndarray) -> flo
 
 
 def _apart(made: np.ndarray, wanted: np.ndarray) -> float:
+    known = np.isfinite(wanted)
+    made, wanted = made[known], wanted[known]
     size = float(np.linalg.norm(wanted))
     return float(np.linalg.norm(made - wanted)) / size if size else math.inf

@@ -61,6 +61,8 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "no_blocks": ("axis {axis} of length {length} has no {count} equal blocks, each named once from 0 on", "长度为 {length} 的轴 {axis} 不能分为 {count} 个等长块，且每块须从 0 起各写一次"),
     "no_such_rows": ("axis {axis} has rows 0 to {length}, the last one left out", "轴 {axis} 的行为 0 到 {length}（不含末尾）"),
     "not_repeated": ("axis {axis} of length {length} has no whole blocks of {block} rows", "长度为 {length} 的轴 {axis} 不能分为每块 {block} 行"),
+    "too_many_rows": ("rows are repeated in at most {most:,} pieces", "重复的行最多 {most:,} 段"),
+    "overflows": ("{count} {count:value|values} of {given} {count:is|are} beyond {made}, and would become infinite", "{given} 中有 {count} 个值超出 {made} 的范围，会变为无穷"),
     "only_floats": ("values of {dtype} are not computed with", "{dtype} 类型的值不参与计算"),
     "no_low_rank": ("these are not a weight (out, in), A (rank, in) and B (out, rank)", "这不是权重 (out, in)、A (rank, in) 和 B (out, rank)"),
     "no_batch_norm": ("gamma, beta, mean, variance and the bias do not have one value for each row of axis {axis} of the weight", "gamma、beta、均值、方差和偏置并非在权重轴 {axis} 上每行一个值"),

@@ -300,6 +300,8 @@ class _Search:
         if self.right.size // self.right.shape[axis] < SHORTEST_CHOSEN_ROW:
             return self._equal_rows(axis)
         mine, wanted = (_Directions(side, axis) for side in (self.left, self.right))
+        if not (mine.are_distinct or wanted.are_distinct):
+            return None
         ways = [(*mine.matched(wanted, sign), sign) for sign in (1.0, -1.0)]
         order, distance, sign = min(ways, key=lambda way: way[1])
         if distance > 4.0 * self.tolerance:
@@ -353,6 +355,12 @@ class _Directions:
         rows -= self.means[:, None]
         self.lengths = np.linalg.norm(rows, axis=1) + np.finfo(np.float64).tiny
         self._signatures = row_signatures(rows / self.lengths[:, None], 0)
+
+    @property
+    def are_distinct(self) -> bool:
+        """Whether no two rows point the same way, so that each can be told from the others."""
+        rows = np.round(self._signatures, 6)
+        return len(np.unique(rows, axis=0)) == len(rows)
 
     def matched(self, wanted: _Directions, sign: float) -> tuple[np.ndarray, float]:
         """The row here of each row there, and the median distance over the usual length."""

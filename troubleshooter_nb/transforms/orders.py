@@ -26,6 +26,7 @@ from troubleshooter_nb.transforms.spec import Spec
 # Orders of equal blocks that are asked for: halves, gates of a GRU, gates of an LSTM.
 _KNOWN_ORDERS = ((1, 0), (1, 0, 2), (0, 2, 1, 3))
 _MOST_RANGES_SAID = 6
+_MOST_RUNS = 1 << 26  # that rows are repeated in
 
 RowsOf = Callable[..., tuple[int, Runs]]
 
@@ -189,6 +190,8 @@ def _repeated_rows(source: Spec, axis: int, times: int, block: int) -> tuple[int
     if times < 1 or block < 1 or rows % block:
         said = {"block": block, "axis": axis, "length": rows}
         raise MisfitError(Message("transforms.not_repeated", **said))
+    if rows // block * times > _MOST_RUNS:
+        raise MisfitError(Message("transforms.too_many_rows", most=_MOST_RUNS))
     firsts = np.repeat(np.arange(0, rows, block), times)
     return at, np.stack([firsts, np.full_like(firsts, block)], 1)
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb.errors import WeightMapError
+from troubleshooter_nb.metrics.floats import unit_roundoff
 from troubleshooter_nb.shapes import Shape
 from troubleshooter_nb.transforms.orders import ranges_of, runs_of
 from troubleshooter_nb.transforms.spec import Spec
@@ -19,7 +20,6 @@ from troubleshooter_nb.transforms.transform import Transform, chained
 
 Given = Mapping[str, Any]
 Steps = list[Transform]
-_FITTED = 1e-6  # relative error of numbers that were fitted to values
 
 
 def of_relation(kind: str, given: Given, sources: Sequence[Spec]) -> Transform | None:
@@ -48,9 +48,14 @@ def _step(kind: str, *arguments: Any) -> Transform:
     return Transform(kind, arguments)
 
 
-def simplest(number: float, error: float = _FITTED) -> float:
+def _fitted(number: float, source: Spec) -> float:
+    """A number as short as the precision of the values lets it be."""
+    return simplest(number, unit_roundoff(source.dtype))
+
+
+def simplest(number: float, error: float) -> float:
     """The shortest number within a relative error of a fitted one: 0.125 for 0.12499999."""
-    for digits in range(1, 8):
+    for digits in range(1, 16):
         short = float(f"{number:.{digits}g}")
         if abs(short - number) <= error * abs(number):
             return short
@@ -145,8 +150,8 @@ _STEPS: Mapping[str, Callable[[Given, Spec], Steps | None]] = {
     "identical": lambda given, source: [],
     "close": lambda given, source: [],
     "cast": _cast,
-    "scale": lambda given, source: [_step("scale", simplest(given["scale"]))],
-    "offset": lambda given, source: [_step("offset", simplest(given["offset"]))],
+    "scale": lambda given, source: [_step("scale", _fitted(given["scale"], source))],
+    "offset": lambda given, source: [_step("offset", _fitted(given["offset"], source))],
     "reshape": lambda given, source: [_step("reshape", *given["shape"])],
     "transpose": _of_axes,
     "permute": _of_axes,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from troubleshooter_nb.errors import WeightMapError
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.float_formats import stored_as
 from troubleshooter_nb.metrics.floats import arithmetic_of, computable, dtype_from_token
@@ -20,6 +21,18 @@ def _loss(sources: Sequence[Spec], dtype: str) -> str:
     return Message("transforms.lossy_cast", given=given.name, made=made.name)
 
 
+def _rounded(arrays: Sequence[np.ndarray], dtype: str) -> list[np.ndarray]:
+    """Values in another dtype; raises WeightMapError where one would become infinite."""
+    made = stored_as(arrays[0], dtype_from_token(dtype))
+    given, rounded = (np.asarray(computable(side)) for side in (arrays[0], made))
+    if given.dtype.kind == rounded.dtype.kind == "f":
+        lost = int(np.count_nonzero(np.isfinite(given) & np.isinf(rounded)))
+        if lost:
+            facts = {"given": arrays[0].dtype.name, "made": dtype}
+            raise WeightMapError(Message("transforms.overflows", count=lost, **facts))
+    return [made]
+
+
 CAST = Kind(
     name="cast",
     words=lambda dtype: Message("transforms.cast", dtype=dtype),
@@ -27,7 +40,7 @@ CAST = Kind(
     arguments=(Argument("dtype", dtype_name),),
     specs=lambda sources, dtype: [Spec(sources[0].shape, dtype_from_token(dtype))],
     gives="values",
-    forward=lambda arrays, dtype: [stored_as(arrays[0], dtype_from_token(dtype))],
+    forward=_rounded,
     loss=_loss,
 )
 

@@ -11,7 +11,8 @@ from troubleshooter_nb.weight_map.rows import WeightRow
 # What values say against a row, as `convert.evidence` writes it into the note.
 _AGAINST = {f"weight_maps.values_{id}" for id in ("related", "of_other", "differ")}
 _DOUBTS = {
-    f"weight_maps.{id}" for id in ("contradicted", "unfilled", "without_a_place", "no_elements")
+    f"weight_maps.{id}"
+    for id in ("contradicted", "unfilled", "without_a_place", "no_elements", "unread")
 }
 
 
@@ -30,6 +31,7 @@ def doubts_of(
     source: Mapping[str, Spec],
     unmatched_sources: Sequence[str],
     unmatched_targets: Sequence[str],
+    unread: Mapping[str, str],
 ) -> list[Message]:
     """What `WeightMap.doubts` gives."""
     said: list[Message] = []
@@ -45,6 +47,10 @@ def doubts_of(
         facts = {"count": len(unmatched_sources), "names": list(unmatched_sources)}
         share = lost / total if total else 0.0
         said.append(Message("weight_maps.without_a_place", **facts, share=share))
+    if unread:
+        reason = next(iter(unread.values()))
+        facts = {"count": len(unread), "names": list(unread)}
+        said.append(Message("weight_maps.unread", **facts, reason=reason))
     taken = {name for row in rows if row.targets for name in row.sources}
     if hollow := [name for name, spec in source.items() if name in taken and not spec.size]:
         said.append(Message("weight_maps.no_elements", count=len(hollow), names=hollow))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -67,6 +67,8 @@ class WeightMap:
         have a name in common.
     kept : tuple of str
         Targets that keep what they have, on purpose; see `keep`.
+    unread : mapping of str to str
+        Tensors of the source that cannot be read, and why.
     """
 
     rows: tuple[WeightRow, ...]
@@ -77,6 +79,7 @@ class WeightMap:
     notes: tuple[str, ...] = ()
     suggestions: tuple[WeightRow, ...] = ()
     kept: tuple[str, ...] = ()
+    unread: Mapping[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         """Number of rows."""
@@ -211,7 +214,7 @@ class WeightMap:
         EntryNotFoundError
             If a known source has no such name; the message lists the closest.
         """
-        self.tensors.check_sources(sources)
+        self.tensors.check_sources([name for name in sources if name not in self.unread])
         left = [row for row in self.rows if not set(sources) & set(row.sources)]
         dropped = [WeightRow((one,), (), Transform("drop"), how="edited") for one in sources]
         return self.with_rows([*left, *dropped])
@@ -238,7 +241,9 @@ class WeightMap:
         `transform` of a row, `keep` of a target, `drop` of a source.
         """
         sources, targets = self.unmatched_sources, self.unmatched_targets
-        return doubts_of(self.rows, self.source, sources, targets)
+        used = set(used_names(self.rows, "source"))
+        unread = {name: why for name, why in self.unread.items() if name not in used}
+        return doubts_of(self.rows, self.source, sources, targets, unread)
 
     def transform(self, name: str | int, transform: str, *, target: str | None = None) -> WeightMap:
         """A map in which this row, named as for `unpair`, has another transform.
@@ -255,7 +260,7 @@ class WeightMap:
         position = position_of(self.rows, name, target)
         before, wanted = self.rows[position], Transform.parse(transform)
         row = before
-        if wanted != before.transform:
+        if wanted != before.transform or is_contradicted(before.note):
             row = replace(before, transform=wanted, how="edited", note="")
         elif not self.problem(before):
             return self
@@ -463,7 +468,12 @@ class WeightMap:
         """Why the map cannot be converted: a sentence each, with the names; empty when it can."""
         several = filled_by_several(self.rows).items()
         found: list[str] = [said_of_filled(self.rows, *one) for one in several]
+        filled = set(used_names(self.rows, "target"))
+        if both := [name for name in self.kept if name in filled]:
+            found.append(Message("weight_maps.kept_and_filled", names=both))
         for row in self.rows:
+            if not row.targets and self.unread.keys() >= set(row.sources):
+                continue  # what cannot be read goes nowhere all the same
             if problem := self.tensors.problem(row):
                 names = {"sources": list(row.sources), "targets": list(row.targets)}
                 found.append(Message("weight_maps.row_problem", **names, problem=problem))
@@ -532,7 +542,9 @@ class WeightMap:
         ordered = tuple(sorted(rows, key=lambda row: order.get(row.sources[0], len(order))))
         done = {(row.sources, row.targets, row.transform) for row in rows}
         left = [r for r in self.suggestions if (r.sources, r.targets, r.transform) not in done]
-        return replace(self, rows=ordered, suggestions=tuple(left))
+        filled = set(used_names(ordered, "target"))
+        kept = tuple(name for name in self.kept if name not in filled)
+        return replace(self, rows=ordered, suggestions=tuple(left), kept=kept)
 
 
 def _names(name: str | Sequence[str]) -> tuple[str, ...]:
