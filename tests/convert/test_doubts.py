@@ -171,10 +171,12 @@ def test_what_is_kept_and_filled_at_once_is_refused(tmp_path):
         quietly(weights, tmp_path / "o.pth", drafted.drop("x", "y"))
 
 
+@pytest.mark.torch
 def test_an_average_that_the_target_has_is_no_average(tmp_path):
+    import torch
+
     main = {f"encoder_q.{k}.w": drawn(k, 16, 16) for k in range(6)}
     slow = {f"encoder_k.{k}.w": w + drawn(9, 16, 16) / 50 for k, w in enumerate(main.values())}
-    torch = pytest.importorskip("torch")
     both = {name: torch.from_numpy(w) for name, w in (main | slow).items()}
     torch.save(both, tmp_path / "both.pth")
     torch.save({n: both[n] for n in main}, tmp_path / "main.pth")
