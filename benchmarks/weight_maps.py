@@ -115,12 +115,13 @@ def thinned(random: Random, values: np.ndarray) -> np.ndarray:
 
 def scaled(random: Random, values: np.ndarray) -> np.ndarray:
     """Times one number."""
-    return values * np.float32(random.choice([0.125, 2.0, -1.0, 3.7, 64**0.5, 128**-0.5]))
+    factor = np.float32(random.choice([0.125, 2.0, -1.0, 3.7, 64**0.5, 128**-0.5]))
+    return (values * factor).astype(values.dtype)
 
 
 def shifted(random: Random, values: np.ndarray) -> np.ndarray:
     """Plus one number, as norms stored as 1 + w."""
-    return values + np.float32(random.choice([1.0, -0.5, 0.01]))
+    return (values + np.float32(random.choice([1.0, -0.5, 0.01]))).astype(values.dtype)
 
 
 def rounded(random: Random, values: np.ndarray) -> np.ndarray:

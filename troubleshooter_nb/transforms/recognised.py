@@ -20,6 +20,7 @@ from troubleshooter_nb.transforms.transform import Transform, chained
 
 Given = Mapping[str, Any]
 Steps = list[Transform]
+_FITTED = 4.0  # unit roundoffs of the values that a fitted number may be away
 
 
 def of_relation(kind: str, given: Given, sources: Sequence[Spec]) -> Transform | None:
@@ -50,7 +51,7 @@ def _step(kind: str, *arguments: Any) -> Transform:
 
 def _fitted(number: float, source: Spec) -> float:
     """A number as short as the precision of the values lets it be."""
-    return simplest(number, unit_roundoff(source.dtype))
+    return simplest(number, _FITTED * unit_roundoff(source.dtype))
 
 
 def simplest(number: float, error: float) -> float:
