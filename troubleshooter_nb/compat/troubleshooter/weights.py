@@ -7,6 +7,7 @@ import json
 import os
 import pprint
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from troubleshooter_nb.errors import (
     FormatError,
     MissingFileError,
     OptionError,
+    TroubleshooterWarning,
     WeightMapError,
     check_kind,
 )
@@ -383,7 +385,9 @@ def _convert(
         if source is not None
     }
     weight_map = WeightMap(tuple(rows), specs, source_label=dump.label, target_label=path.name)
-    proof = convert_weights(dump, path, weight_map, progress=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TroubleshooterWarning)  # the old tool says it in its log
+        proof = convert_weights(dump, path, weight_map, progress=False)
     # What has no partner is dropped or cannot be stored, which is said by itself.
     compared = proof.result["verdict"].values != "missing"
     if not proof.result["passed"].values[compared].all():
