@@ -37,7 +37,7 @@ from troubleshooter_nb.naming import CALL_KINDS, Site, parse_npy_name, site_of_n
 from troubleshooter_nb.naming.closeness import closest
 from troubleshooter_nb.naming.roles import is_given
 from troubleshooter_nb.options import get_options
-from troubleshooter_nb.ranges import Reading, Starts, unsigned
+from troubleshooter_nb.ranges import Reading, Starts, unsigned, whole
 from troubleshooter_nb.render.dump_view import dump_html
 from troubleshooter_nb.render.text import dump_text
 from troubleshooter_nb.run_card import RunCard
@@ -615,7 +615,7 @@ class Dump:
             raise ReadError(
                 Message("dumps.cannot_be_read", name=name, label=self.label, reason=reason)
             )
-        return source.read(0, math.prod(source.shape)).reshape(source.shape)
+        return whole(source)
 
     def _data_array(self, row: int) -> xr.DataArray:
         stored = self._load(row)

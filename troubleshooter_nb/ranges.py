@@ -64,6 +64,17 @@ def reading(source: Readable) -> AbstractContextManager[Reading]:
     return nullcontext(source) if opened is None else opened()
 
 
+def whole(source: Readable) -> np.ndarray:
+    """All stored values of a source, in its shape.
+
+    Raises
+    ------
+    ReadError
+        As `ArraySource.read`.
+    """
+    return source.read(0, math.prod(source.shape)).reshape(source.shape)
+
+
 def read_rows(source: Readable, starts: Starts, length: int) -> np.ndarray:
     """Stored values of flat ranges of one length, in one opening of the file.
 

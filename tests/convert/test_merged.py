@@ -70,6 +70,7 @@ def test_merged_factors_are_found_suggested_and_converted(factor, names, tmp_pat
     (suggested,) = drafted.suggestions
     assert suggested.sources == ("q.weight", *names)
     assert str(suggested.transform) == f"lora({factor})"
+    assert not any("correlated" in note or "unrelated" in note for note in drafted.notes)
     accepted = drafted.accept()
     # What is plainly an adapter's is set aside, and said so.
     assert ("q2.lora_A.weight" in accepted.unmatched_sources) != any(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import warnings
 from collections.abc import Iterable
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -128,21 +127,12 @@ def _proof_lines(proof: Comparison) -> list[str]:
 
 def _map_of(asked: argparse.Namespace) -> WeightMap:
     """The map that is given, or a draft for what is wanted."""
-    from troubleshooter_nb.convert.draft import draft_weight_map
+    from troubleshooter_nb.convert.draft import draft_weight_map, held_against
     from troubleshooter_nb.formats.mapping_file import read_weight_map
 
     if asked.map is not None:
         read = read_weight_map(asked.map)
-        if asked.like is None:
-            return read
-        from troubleshooter_nb.convert.evidence import with_evidence
-        from troubleshooter_nb.formats import as_dump
-
-        wanted = draft_weight_map(asked.source, asked.like)
-        read = replace(read, source=wanted.source, target=wanted.target, unread=wanted.unread)
-        if read.problems():
-            return read
-        return with_evidence(read, as_dump(asked.source, "source"), as_dump(asked.like, "target"))
+        return read if asked.like is None else held_against(read, asked.source, asked.like)
     loaded_by = _LOADED_BY.get(Path(asked.destination).suffix.lower())
     return draft_weight_map(asked.source, asked.like or asked.to or loaded_by)
 

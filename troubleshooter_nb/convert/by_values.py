@@ -20,11 +20,11 @@ from troubleshooter_nb.metrics.relations import not_related
 from troubleshooter_nb.metrics.streamed import KeptSignatures, Streamed
 from troubleshooter_nb.naming.roles import is_packed_attention, is_recurrent_tensor
 from troubleshooter_nb.thresholds import FEWEST_RELATED, MOST_JOINED, MOST_PAIRS_TRIED
-from troubleshooter_nb.transforms import RELATIONS, Spec, Transform, chained, of_relation
+from troubleshooter_nb.transforms import Spec, Transform, chained, of_relation
 from troubleshooter_nb.weight_map import WeightMap, WeightRow, reparametrized
 
-# Relations in which one side has values that the other lacks, as no transform makes them.
-NOT_SAME = frozenset(("slice", "pad", "repeat")) - RELATIONS
+# Relations in which the target has values that the source lacks, as no transform makes them.
+NOT_SAME = frozenset(("pad",))
 # What a composition is, seen from the whole.
 _PARTED = {"concat": "part", "interleave": "part", "stack": "unstack"}
 _EQUAL = ("identical", "close")
@@ -37,8 +37,7 @@ def with_values(drafted: WeightMap, source: Dump, target: Dump) -> WeightMap:
 
     Only what names and shapes left open is looked at: tensors without a row, rows that do not fit
     and rows that are a guess; `troubleshooter_nb.convert.evidence` looks at the others. What no
-    transform of the closed list can do (a scale, rows in another order, parts that take turns) is
-    a note.
+    transform of the closed list can do is a note.
 
     Raises
     ------
@@ -80,6 +79,7 @@ class _Values:
     def __init__(self, dump: Dump, names: Sequence[str], kept: KeptSignatures) -> None:
         self.sources: dict[str, ArraySource] = {}
         self.tensors: dict[str, Streamed] = {}
+        self._prints: dict[str, Fingerprint] = {}
         for name in names:
             source = dump.sources[dump.position(name)]
             if source is None or not has_numbers(source):
@@ -89,7 +89,11 @@ class _Values:
                 self.tensors[name] = Streamed(source, kept=kept)
 
     def fingerprints(self) -> dict[str, Fingerprint]:
-        return {name: fingerprint_of(source) for name, source in self.sources.items()}
+        """Of what is left; each tensor is read for it once."""
+        for name, source in self.sources.items():
+            if name not in self._prints:
+                self._prints[name] = fingerprint_of(source)
+        return {name: self._prints[name] for name in self.sources}
 
     def take(self, names: Sequence[str]) -> None:
         for name in names:
@@ -110,7 +114,8 @@ def _pairs(
         (relation.residual, ours, theirs, relation)
         for ours, theirs in _likely(left, right)
         if (left.tensors[ours].size == right.tensors[theirs].size) is whole
-        if (relation := _related(left.sources[ours], right.sources[theirs], limits)) is not None
+        if (relation := related(left.sources[ours], right.sources[theirs], limits)) is not None
+        if relation.kind not in NOT_SAME
     ]
     rows: list[WeightRow] = []
     notes: list[str] = [*limits.values()]
@@ -142,12 +147,12 @@ def _likely(left: _Values, right: _Values) -> Iterator[tuple[str, str]]:
         yield from itertools.product(*rest)
 
 
-def _related(source: ArraySource, target: ArraySource, limits: dict[str, str]) -> Derivation | None:
-    """What makes a target of a source and can be converted; `limits` takes what was not tried."""
+def related(source: ArraySource, target: ArraySource, limits: dict[str, str]) -> Derivation | None:
+    """What makes a target of a source; `limits` takes what was not looked for."""
     relation = derivation_between(source, target)
     if relation is None and (limit := not_related(source.shape, target.shape)):
         limits[limit] = limit
-    return None if relation is None or relation.kind in NOT_SAME else relation
+    return relation
 
 
 def by_values(relation: Derivation, row: WeightRow) -> Message:

@@ -165,6 +165,35 @@ def draft_weight_map(source: Any, target: Any = None) -> WeightMap:
     return replace(drafted, notes=tuple(notes))
 
 
+def held_against(weight_map: WeightMap, source: Any, target: Any) -> WeightMap:
+    """A map over what both sides hold, with what their values say of its rows.
+
+    Parameters
+    ----------
+    weight_map : WeightMap
+        As read from a file.
+    source, target
+        As of `draft_weight_map`.
+
+    Raises
+    ------
+    WeightMapError, FormatError, OSError
+        As `draft_weight_map`.
+    """
+    sides = _side(source, "source"), _side(target, "target")
+    from_side, to_side = _with_wanted(*sides), _with_wanted(*sides[::-1])
+    known = replace(weight_map, source=from_side.specs, target=to_side.specs)
+    if from_side.dump is None or to_side.dump is None:
+        return known
+    known = replace(known, unread=unread_of(from_side.dump))
+    if known.problems():
+        return known
+    # Here, for what it brings from `metrics` is slow to import.
+    from troubleshooter_nb.convert.evidence import with_evidence
+
+    return with_evidence(known, from_side.dump, to_side.dump)
+
+
 def _without_chance(drafted: WeightMap, target: _Side) -> WeightMap:
     """The map where values that a network has before it is filled count neither for nor against."""
     if not target.is_network:

@@ -12,6 +12,7 @@ from functools import cached_property
 from troubleshooter_nb.convert.by_values import (
     NOT_SAME,
     by_values,
+    related,
     said_of_row,
     transform_of,
 )
@@ -28,10 +29,10 @@ from troubleshooter_nb.dump import ArraySource, Dump
 from troubleshooter_nb.errors import WeightMapError
 from troubleshooter_nb.formats.transformed_source import transformed
 from troubleshooter_nb.messages import Message, ids_of, joined
-from troubleshooter_nb.metrics.derivations import Derivation, derivation_between
+from troubleshooter_nb.metrics.derivations import Derivation
 from troubleshooter_nb.metrics.fingerprints import Fingerprint, candidates, fingerprint_of
 from troubleshooter_nb.metrics.initialisers import initialiser_of_stored
-from troubleshooter_nb.metrics.relations import Relation, not_related, relation_said
+from troubleshooter_nb.metrics.relations import Relation, relation_said
 from troubleshooter_nb.thresholds import (
     FEWEST_RELATED,
     MOST_DUPLICATES,
@@ -174,7 +175,7 @@ class _Search:
     _searched: int = 0
     _tried: set[str] = field(default_factory=set)
     _left_out: list[str] = field(default_factory=list)
-    _limits: dict[str, Message] = field(default_factory=dict)  # what was not looked for
+    _limits: dict[str, str] = field(default_factory=dict)  # what was not looked for
     _unrelated: bool = False
 
     def run(self) -> None:
@@ -302,10 +303,7 @@ class _Search:
         # Where it does not fit, the tensor of another layer is taken as it is stored.
         with contextlib.suppress(WeightMapError):
             source = transformed([source], pair.row.transform)[0]
-        relation = derivation_between(source, pair.theirs)
-        if relation is None and (limit := not_related(source.shape, pair.theirs.shape)):
-            self._limits[str(limit)] = limit
-        return relation
+        return related(source, pair.theirs, self._limits)
 
     def _misfits(self) -> None:
         """Parts and repetitions that explain why shapes do not fit, such as a padded vocabulary."""
@@ -316,9 +314,7 @@ class _Search:
                 self._left_out.append(pair.name)
                 continue
             self._searched += pair.size
-            relation = derivation_between(pair.ours, pair.theirs)
-            if relation is None and (limit := not_related(pair.ours.shape, pair.theirs.shape)):
-                self._limits[str(limit)] = limit
+            relation = related(pair.ours, pair.theirs, self._limits)
             if relation is not None:
                 self.found[pair.target] = _Finding(pair.name, relation)
 
@@ -406,9 +402,14 @@ class _Search:
         return found
 
     @property
+    def _explained(self) -> set[str]:
+        """Targets of which it is known what they are made of."""
+        return {*self.found, *self.merged}
+
+    @property
     def _share(self) -> float:
         compared = self._compared
-        explained = {*self.found, *self.merged}
+        explained = self._explained
         related = sum(not pair.differs or pair.target in explained for pair in compared)
         return related / len(compared) if compared else 0.0
 
@@ -451,7 +452,7 @@ class _Search:
         kinds = Counter(pair.like.kind for pair in compared if pair.like is not None)
         agreeing = kinds["equal"] + kinds["rounded"]
         counts = {"agreeing": agreeing, "total": len(compared)}
-        notes = [Message("weight_maps.values_agree", **counts)]
+        notes: list[str] = [Message("weight_maps.values_agree", **counts)]
         rounded = Counter(p.like.dtype for p in compared if p.like and p.like.kind == "rounded")
         notes += [
             Message("weight_maps.agree_rounded", dtype=dtype, count=count)
@@ -461,15 +462,16 @@ class _Search:
         if near:
             said = {"count": len(near), "residual": max(near)}
             notes.append(Message("weight_maps.rows_near", **said))
+        explained = self._explained
         similar = [
             p.like.cosine
             for p in compared
-            if p.like is not None and p.like.kind == "similar" and p.target not in self.found
+            if p.like is not None and p.like.kind == "similar" and p.target not in explained
         ]
         if similar:
             said = {"count": len(similar), "least": min(similar), "most": max(similar)}
             notes.append(Message("weight_maps.rows_similar", **said))
-        rest = [p.name for p in compared if p.differs and p.target not in self.found]
+        rest = [p.name for p in compared if p.differs and p.target not in explained]
         if rest and self._share < RELATED_ROWS:
             notes.append(Message("weight_maps.rows_unrelated", count=len(rest)))
         if self._left_out:

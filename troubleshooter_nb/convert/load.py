@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
@@ -33,6 +32,7 @@ from troubleshooter_nb.metrics.floats import are_exact
 from troubleshooter_nb.metrics.verdict import Tolerance
 from troubleshooter_nb.naming import Site
 from troubleshooter_nb.pairing import Match, Pairing
+from troubleshooter_nb.ranges import whole
 from troubleshooter_nb.weight_map import WeightMap
 
 _Outputs = Sequence[tuple[Entry | None, Entry | None]]
@@ -149,7 +149,7 @@ def _filled(
     try:
         for name, (result, _) in results.items():
             tensor = tensors[name]
-            values = result.read(0, math.prod(result.shape)).reshape(result.shape)
+            values = whole(result)
             before.append((tensor, adapter.to_numpy(tensor)))
             adapter.write(tensor, values)
         yield

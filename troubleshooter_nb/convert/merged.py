@@ -11,6 +11,7 @@ import numpy as np
 from troubleshooter_nb.dump import ArraySource
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import unit_roundoff
+from troubleshooter_nb.ranges import whole
 from troubleshooter_nb.thresholds import LARGEST_HELD, MOST_MERGED_TRIED
 from troubleshooter_nb.transforms import Spec, Transform, simplest
 from troubleshooter_nb.transforms.merges import batch_norm_factors, in_float64, merged_low_rank
@@ -92,11 +93,7 @@ def _row(
 
 def _held(source: ArraySource) -> np.ndarray | None:
     """The values in float64, of what is small enough to be looked at whole."""
-    return None if math.prod(source.shape) > LARGEST_HELD else in_float64(_whole(source))
-
-
-def _whole(source: ArraySource) -> np.ndarray:
-    return source.read(0, math.prod(source.shape)).reshape(source.shape)
+    return None if math.prod(source.shape) > LARGEST_HELD else in_float64(whole(source))
 
 
 def _low_rank(
@@ -177,7 +174,7 @@ def _folded(
         for norm in norms[:MOST_MERGED_TRIED]:
             if any(ours[name].shape != factors.shape for name in norm):
                 continue
-            gamma, beta, mean, variance = (in_float64(_whole(ours[name])) for name in norm)
+            gamma, beta, mean, variance = (in_float64(whole(ours[name])) for name in norm)
             eps = _eps_of(factors, gamma, variance)
             if eps is None:
                 continue

@@ -11,7 +11,16 @@ import numpy as np
 
 from troubleshooter_nb.dump import ArraySource, SizedByShape, files_of
 from troubleshooter_nb.formats.joined_source import joined
-from troubleshooter_nb.ranges import PIECE, Pieces, Rows, Starts, Strided, gathered, read_rows
+from troubleshooter_nb.ranges import (
+    PIECE,
+    Pieces,
+    Rows,
+    Starts,
+    Strided,
+    gathered,
+    read_rows,
+    whole,
+)
 from troubleshooter_nb.transforms import Spec, Transform
 
 # The one array that each thread made last: a tensor is written and compared in blocks.
@@ -98,8 +107,7 @@ class TransformedSource(SizedByShape):
         if self.transform.entry.gives == "views":
             stored = partial(read_rows, self.sources[0])
             return self._view.range(stored, self.dtype, start, stop)
-        arrays = [s.read(0, math.prod(s.shape)).reshape(s.shape) for s in self.sources]
-        made = self.transform.apply(arrays)[self.number]
+        made = self.transform.apply([whole(source) for source in self.sources])[self.number]
         return np.ascontiguousarray(made, self.dtype).reshape(-1)[start:stop]
 
     @cached_property

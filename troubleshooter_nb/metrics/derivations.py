@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,7 +31,7 @@ from troubleshooter_nb.metrics.signatures import (
     spread_of,
     values_of,
 )
-from troubleshooter_nb.ranges import Readable
+from troubleshooter_nb.ranges import Readable, whole
 from troubleshooter_nb.thresholds import (
     FEWEST_EQUAL_ROWS,
     FEWEST_OF_FIRST_STEP,
@@ -43,7 +43,8 @@ from troubleshooter_nb.thresholds import (
 )
 
 _SCALARS = ("scale", "offset")
-_PLAIN = ("identical", "close", "cast")
+# What is no step towards right: nothing was done, or right holds values that left lacks.
+_NO_STEP = ("identical", "close", "cast", "pad")
 _QUANTILES = 16
 
 
@@ -82,14 +83,15 @@ class Derivation:
 
     def said(self, **sides: str) -> Message:
         """It in a sentence; `left` and `right` are other words for the sides."""
-        first = relation_said(self.steps[0].kind, self.steps[0].arguments, **sides)
         if len(self.steps) == 1:
-            return first
-        between = {**sides, "left": Message("values.that_array")}
-        second = relation_said(self.steps[1].kind, self.steps[1].arguments, **between)
-        inner = {**sides, "right": Message("values.between")}
-        first = relation_said(self.steps[0].kind, self.steps[0].arguments, **inner)
+            return _said(self.steps[0], sides)
+        first = _said(self.steps[0], {**sides, "right": Message("values.between")})
+        second = _said(self.steps[1], {**sides, "left": Message("values.that_array")})
         return Message("values.two_steps", first=first, second=second)
+
+
+def _said(step: Relation, sides: Mapping[str, str]) -> Message:
+    return relation_said(step.kind, step.arguments, **sides)
 
 
 def derivation_between(
@@ -133,7 +135,7 @@ def derivation_between(
 
 
 def _array(source: Readable) -> np.ndarray:
-    return values_of(source.read(0, size_of(source)).reshape(source.shape))
+    return values_of(whole(source))
 
 
 @dataclass(frozen=True)
@@ -156,7 +158,7 @@ class _Search:
             if second is None and first.kind not in _SCALARS:
                 chosen = replace(self, left=made)._chosen_rows() or ()
                 second = chosen[0] if len(chosen) == 1 else None
-            if second is None or second.kind in (*_PLAIN, "pad"):
+            if second is None or second.kind in _NO_STEP:
                 continue
             if first.kind not in _SCALARS and second.kind in _SCALARS:
                 continue
@@ -174,7 +176,7 @@ class _Search:
                 InMemory(self.left), InMemory(wanted), tolerance=self.tolerance
             )
             steps: tuple[Relation, ...] = (
-                () if found is None or found.kind in (*_PLAIN, "pad") else (found,)
+                () if found is None or found.kind in _NO_STEP else (found,)
             )
             if shape != self.left.shape:
                 steps = steps or replace(self, right=wanted)._chosen_rows() or ()

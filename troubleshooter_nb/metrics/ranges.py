@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from troubleshooter_nb.ranges import Readable, Reading, read_rows, reading
+from troubleshooter_nb.ranges import Readable, Reading, read_rows, reading, whole
 from troubleshooter_nb.thresholds import (
     LARGEST_HELD,
     READ_BLOCK,
@@ -45,7 +45,7 @@ def held(source: Readable) -> Readable:
     size = size_of(source)
     if isinstance(source, InMemory) or size > LARGEST_HELD:
         return source
-    return InMemory(source.read(0, size).reshape(source.shape))
+    return InMemory(whole(source))
 
 
 @dataclass(frozen=True)

@@ -130,10 +130,10 @@ class Transform:
     def _bound(self) -> tuple[Any, ...]:
         return self.entry.bound(self.arguments)
 
-    def is_for_each(self, count: int) -> bool:
-        """Whether a step of a longer transform is applied to so many tensors one by one."""
-        one = self.entry.sources.most == 1
-        return one and count != 1 and self._targets_made == 1
+    def _is_for_each(self, step: Transform, count: int) -> bool:
+        """Whether one of its steps is applied to so many tensors one by one."""
+        takes_one = step.entry.sources.most == 1 and step._targets_made == 1
+        return takes_one and count > 1 and self.then is not None
 
     @property
     def _targets_made(self) -> int:
@@ -144,7 +144,7 @@ class Transform:
         """Why it does not take or give so many tensors, or nothing; `targets` if they are known."""
         made = sources
         for step in self.steps:
-            if self.then is not None and made and step.is_for_each(made):
+            if self._is_for_each(step, made):
                 continue
             if wrong := step.entry.sources.refused(step, made):
                 return wrong
@@ -205,12 +205,8 @@ class Transform:
         """As `run`, what there is after each step."""
         made = list(tensors)
         for step in self.steps:
-            each = self.then is not None and step.is_for_each(len(made))
-            made = [
-                one
-                for part in (([t] for t in made) if each else [made])
-                for one in make(step, part)
-            ]
+            given = [[one] for one in made] if self._is_for_each(step, len(made)) else [made]
+            made = [one for part in given for one in make(step, part)]
             yield made
 
     def inverse(self, sources: Sequence[Spec]) -> Transform | None:
