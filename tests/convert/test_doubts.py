@@ -208,3 +208,111 @@ def test_a_map_from_a_file_is_held_against_the_values_of_the_target(files):
     code, out, err = piped(*words, "--map", files / "m.yaml", *like)
     assert code == 1
     assert "values contradict 1 row" in " ".join((out + err).split())
+
+
+def test_few_values_contradict_where_all_others_are_equal():
+    left = {f"layers.{n}.weight": drawn(n, 8, 8) for n in range(3)}
+    left |= {f"layers.{n}.bias": drawn(9 + n, 8) for n in range(3)}
+    right = {**left, "layers.1.bias": left["layers.2.bias"]}
+    (said,) = tnb.draft_weight_map(left, right).doubts()
+    assert said.startswith("values contradict 1 row: layers.1.bias; ")
+
+
+@pytest.mark.torch
+def test_another_name_of_a_tensor_is_not_lost(tmp_path):
+    import torch
+
+    table = torch.randn(20, 8)
+    torch.save({"emb.weight": table, "head.weight": table}, tmp_path / "net.pth")
+    target = {"emb.embedding_table": table.numpy()}
+    drafted = tnb.draft_weight_map(tmp_path / "net.pth", target)
+    assert drafted.doubts() == []
+    assert "head.weight of the source is 'emb.weight' under another name" in repr(drafted)
+    proof = tnb.convert_weights(tmp_path / "net.pth", tmp_path / "net.ckpt", drafted)
+    assert proof.passed
+
+
+def test_a_file_is_not_replaced_by_one_without_tensors(tmp_path):
+    file = tmp_path / "net.ckpt"
+    tnb.save_dump({"a": np.ones(2, "f4")}, file)
+    before = file.read_bytes()
+    arrays = {"a": np.ones(2, "c8")}
+    with pytest.raises(ValueError, match="can hold none of the 1 tensors"):
+        tnb.convert_weights(arrays, file, tnb.draft_weight_map(arrays, arrays))
+    with pytest.raises(ValueError, match="write to a file of another suffix"):
+        tnb.save_dump(arrays, file)
+    assert file.read_bytes() == before
+
+
+def test_values_of_a_map_from_a_file_are_accepted_only_beside_a_target(files):
+    words = ("convert", files / "source.safetensors", files / "x.ckpt", "--accept")
+    code, out, err = piped(*words, "--map", files / "m.yaml")
+    assert code == 3
+    assert "give --like" in out + err
+
+
+def test_a_map_takes_the_gradients_along():
+    q, k, v = drawn(0, 16, 8), drawn(1, 8, 8), drawn(2, 8, 8)
+    left = {"a.q.weight": q, "a.k.weight": k, "a.v.weight": v, "fc.weight": drawn(3, 6, 4)}
+    right = {"a.qkv.weight": np.concatenate([q, k, v]), "fc.w": left["fc.weight"].T.copy()}
+    drafted = tnb.draft_weight_map(left, right)
+    grads = {f"grads.{name}": 3 * value for name, value in left.items()}
+    theirs = {f"grads.{name}": 3 * value for name, value in right.items()}
+    for ours, others in ((grads, theirs), (left | grads, right | theirs)):
+        found = tnb.compare(ours, others, mapping=drafted)
+        assert found.passed
+        assert found.pairing.table["method"].values.tolist() == ["user"] * len(others)
+    theirs["grads.fc.w"] = theirs["grads.fc.w"] * 2
+    found = tnb.compare(left | grads, right | theirs, mapping=drafted)
+    assert found.to_dataframe().query("not passed")["right"].tolist() == ["grads.fc.w"]
+
+
+def test_a_scaled_weight_has_the_inverse_gradient():
+    left, right = {"norm.weight": drawn(0, 16, 8)}, {"norm.w": 4 * drawn(0, 16, 8)}
+    drafted = tnb.draft_weight_map(left, right).pair(
+        "norm.weight", "norm.w", "scale(4.0) | flip(0)"
+    )
+    right["norm.w"] = right["norm.w"][::-1].copy()
+    left["grads.norm.weight"] = drawn(1, 16, 8)
+    right["grads.norm.w"] = left["grads.norm.weight"][::-1] / 4
+    assert tnb.compare(left, right, mapping=drafted).passed
+
+
+@pytest.mark.torch
+def test_a_map_over_two_recorded_runs_joins_what_their_calls_hold():
+    import torch
+    from torch import nn
+
+    class Attention(nn.Module):
+        def __init__(self, fused):
+            super().__init__()
+            names = ("qkv",) if fused else ("q", "k", "v")
+            self.projections = names
+            for name in names:
+                setattr(self, name, nn.Linear(8, 24 // len(names)))
+            self.out = nn.Linear(8, 8)
+
+        def forward(self, x):
+            made = torch.cat([getattr(self, name)(x) for name in self.projections], -1)
+            q, k, v = made.chunk(3, -1)
+            return self.out(torch.softmax(q @ k.transpose(-1, -2), -1) @ v)
+
+    left, right = Attention(fused=False), Attention(fused=True)
+    drafted = tnb.draft_weight_map(left, right)
+    assert tnb.convert_weights(left, right, drafted).passed
+    x, dumps = torch.randn(2, 5, 8), []
+    for net in (left, right):
+        with tnb.record(net) as recording:
+            net(x).square().sum().backward()
+        dumps.append(recording.dump)
+    found = tnb.compare(*dumps, mapping=drafted)
+    table = found.to_dataframe()
+    joined = table[table["right"].str.contains(r"qkv.*parameters")]
+    assert len(joined) == 4  # weight and bias, and their gradients
+    assert joined["passed"].all()
+    back = tnb.compare(*dumps[::-1], mapping=tnb.draft_weight_map(right, left))
+    table = back.to_dataframe()
+    assert len(table[table["right"].str.contains(r"\.[qkv]\.Linear.*parameters")]) == 12
+    for one in (found, back):
+        compared = one.result["verdict"].values != "missing"
+        assert one.result["passed"].values[compared].all()

@@ -95,7 +95,8 @@ def pair_dumps(
         known; None on a side declares that a partner is expected to be missing. Names may be
         given with ``.npy`` or, where it means one entry only, as the path. The method pairs the
         rest. A `WeightMap` makes the weights of the left side what they are on the right, joined,
-        split, in another order, before they are paired.
+        split, in another order, before they are paired; their gradients, and what calls hold of
+        them, go along.
     fuzzy : bool
         With ``auto``: ignore the numbers of calls of operators and keep only their order. Without,
         numbers count where both runs have the same calls.
@@ -444,11 +445,7 @@ def _made_by_map(left: Dump, right: Dump, mapping: MappingLike) -> tuple[Dump, M
         mapping = read_weight_map(mapping)
     if not isinstance(mapping, WeightMap):
         return left, mapping
-    made = mapped(left, mapping)
-    known = set(right.names)
-    given = dict.fromkeys(name for row in mapping for name in row.targets if name in known)
-    kept = [(None, name) for name in mapping.kept if name in known and name not in given]
-    return made, [*((name, name) for name in given if name in made), *kept]
+    return mapped(left, mapping, right)
 
 
 def _files_of(

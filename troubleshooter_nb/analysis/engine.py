@@ -98,8 +98,8 @@ def compare(
     pairing : Pairing or {"auto", "name", "order", "shape"}, optional
         A finished pairing, or the method that makes one, see `pair_dumps`; default "auto".
     mapping : dict, list of pairs or path, optional
-        Known pairs ``{left name: right name}``, or a mapping file, see `pair_dumps`; the method
-        pairs the rest.
+        Known pairs ``{left name: right name}``, a mapping file, or a weight map, see `pair_dumps`;
+        the method pairs the rest.
     fuzzy : bool
         Ignore the numbers of calls of operators and keep their order, see `pair_dumps`.
     layers : dict of str to str, optional

@@ -51,6 +51,8 @@ def run(asked: argparse.Namespace) -> int:
 
     if asked.to is not None and (asked.map or asked.like):
         raise WrongWords(Message("command.one_target"))
+    if asked.accept and asked.map and not asked.like:
+        raise WrongWords(Message("command.accept_needs_like"))
     is_draft = Path(asked.destination).suffix.lower() in _MAPS
     maps, proofs = _planned(asked, is_draft=is_draft)
     weight_map = _declared(asked, _map_of(asked))

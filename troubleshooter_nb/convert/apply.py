@@ -27,7 +27,11 @@ from troubleshooter_nb.errors import (
 )
 from troubleshooter_nb.formats import as_dump, open_dump
 from troubleshooter_nb.formats.checkpoint import Item, item_of
-from troubleshooter_nb.formats.checkpoint_save import WRITERS, WRITTEN
+from troubleshooter_nb.formats.checkpoint_save import (
+    WRITERS,
+    WRITTEN,
+    refuse_where_none_is_held,
+)
 from troubleshooter_nb.formats.mapping_file import read_weight_map
 from troubleshooter_nb.formats.transformed_source import forget_pieces, in_dtype, transformed
 from troubleshooter_nb.frameworks import adapter_of_network
@@ -94,7 +98,8 @@ def convert_weights(
         destination is a file or network of the source: all before anything is written. Or if the
         format cannot hold a tensor of the map.
     ValueError
-        For another suffix, and for inputs where one side is no network.
+        For another suffix, for one whose format can hold none of the tensors, and for inputs where
+        one side is no network.
     TypeError
         If the destination is neither.
     FormatError, OSError
@@ -130,6 +135,7 @@ def convert_weights(
     items = [item for row in weight_map for item in _items(row, dump)]
     if not items:
         raise WeightMapError(Message("weight_maps.nothing_to_write", label=dump.label))
+    refuse_where_none_is_held(items, path, path.suffix.lower())
     path.parent.mkdir(parents=True, exist_ok=True)
     left_out = writer(path, items)
     forget_pieces()

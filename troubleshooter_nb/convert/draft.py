@@ -151,6 +151,7 @@ def draft_weight_map(source: Any, target: Any = None) -> WeightMap:
             drafted = with_values(drafted, from_side.dump, to_side.dump)
             drafted = with_evidence(drafted, from_side.dump, to_side.dump)
             drafted = _without_chance(drafted, to_side)
+        drafted = _without_other_names(drafted, from_side)
     drafted = drafted.keep(*_counters(drafted))
     if from_side.dump is not None:
         drafted = replace(drafted, unread=unread_of(from_side.dump))
@@ -257,7 +258,9 @@ def _side(value: Any, argument: str) -> _Side:
         layers = adapter.layers(value)
         side = _side_of_network(layers, type(value).__name__)
         network = NetworkLayers(adapter.NAME, tuple(layers), adapter.is_training(value))
-        return replace(side, dump=dump_of_network(adapter, value, layers), network=network)
+        dump = dump_of_network(adapter, value, layers)
+        tied = _groups((*side.tied, *(dump.tied if dump is not None else ())))
+        return replace(side, dump=dump, network=network, tied=tied)
     if isinstance(value, str) and not value.strip():
         raise WeightMapError(Message("weight_maps.empty_argument", argument=argument))
     if not isinstance(value, (Dump, str, PathLike, Mapping)):
@@ -501,6 +504,20 @@ def _tied_rows(drafted: WeightMap, target: _Side) -> Iterator[WeightRow]:
         for name in group:
             if name not in of and name in target.specs:
                 yield replace(row, targets=(name,), note=note)
+
+
+def _without_other_names(drafted: WeightMap, source: _Side) -> WeightMap:
+    """The map without names that go nowhere of tensors that another name brings."""
+    lost, notes = set(drafted.unmatched_sources), []
+    for group in source.tied:
+        used = [name for name in group if name not in lost]
+        if used and len(used) < len(group):
+            also = [name for name in group if name in lost]
+            notes.append(Message("weight_maps.other_names", names=also, name=used[0]))
+            lost -= {*also}
+    gone = set(drafted.unmatched_sources) - lost
+    kept = {name: spec for name, spec in drafted.source.items() if name not in gone}
+    return replace(drafted, source=kept, notes=(*drafted.notes, *notes)) if gone else drafted
 
 
 def _rule_of(

@@ -31,6 +31,7 @@ from troubleshooter_nb.formats.transformed_source import transformed
 from troubleshooter_nb.messages import Message, ids_of, joined
 from troubleshooter_nb.metrics.derivations import Derivation
 from troubleshooter_nb.metrics.fingerprints import Fingerprint, candidates, fingerprint_of
+from troubleshooter_nb.metrics.floats import arithmetic_of
 from troubleshooter_nb.metrics.initialisers import initialiser_of_stored
 from troubleshooter_nb.metrics.relations import Relation, relation_said
 from troubleshooter_nb.thresholds import (
@@ -193,7 +194,7 @@ class _Search:
         self._misfits()
         self._computed()
         for pair in self.pairs.values():
-            if note := self._note(pair):
+            if note := self._note(pair) or self._of_few(pair):
                 self.notes[pair.name] = note
 
     @cached_property
@@ -368,6 +369,24 @@ class _Search:
                 text.append(Message(f"weight_maps.drawn_in_{side}", drawn=drawn))
         return joined(text)
 
+    def _of_few(self, pair: _Pair) -> str:
+        """What so few values say that they are alike by chance: unlike by none if all others agree.
+
+        A number that is counted up is no weight, and may stand elsewhere.
+        """
+        is_few = pair.like is None and pair.fits and 0 < pair.size < FEWEST_RELATED
+        if not is_few or arithmetic_of(pair.theirs.dtype) != "float" or not self._are_equal:
+            return ""
+        made = transformed([pair.ours], pair.row.transform)[0]
+        return Message("weight_maps.values_differ", found="") if _is_unlike(made, pair) else ""
+
+    @property
+    def _are_equal(self) -> bool:
+        """Whether most rows that can be compared are equal, so that no training moved them."""
+        kinds = [pair.like.kind for pair in self._compared if pair.like is not None]
+        equal = sum(kind in ("equal", "rounded") for kind in kinds)
+        return self._share >= RELATED_ROWS and 2 * equal > len(kinds)
+
     def made_otherwise(self, suggested: set[str]) -> dict[str, str]:
         """By first target, that values contradict a row that joins, splits or reorders.
 
@@ -376,10 +395,8 @@ class _Search:
         if self._unrelated or self._share < RELATED_ROWS:
             return {}
         found: dict[str, str] = {}
-        kinds = [pair.like.kind for pair in self._compared if pair.like is not None]
         # Where the others are equal no training moved the values a little.
-        are_equal = 2 * sum(kind in ("equal", "rounded") for kind in kinds) > len(kinds)
-        against = ("other", "constant", *(("similar",) if are_equal else ()))
+        against = ("other", "constant", *(("similar",) if self._are_equal else ()))
         for row in self.drafted.rows:
             is_pair = len(row.sources) == len(row.targets) == 1 and row.transform.keeps_order
             known = {*row.sources} <= self.ours.keys() and {*row.targets} <= self.theirs.keys()
@@ -494,6 +511,11 @@ class _Search:
         if len(drawn) == judged:
             return [Message("weight_maps.never_trained")]
         return [Message("weight_maps.some_never_trained", names=drawn)]
+
+
+def _is_unlike(made: ArraySource, pair: _Pair) -> bool:
+    """Whether values are neither those of the target, nor these but for noise."""
+    return likeness(made, pair.theirs).kind not in ("equal", "rounded", "near")
 
 
 def _duplicates(

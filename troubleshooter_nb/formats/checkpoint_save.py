@@ -13,7 +13,7 @@ import numpy as np
 
 from troubleshooter_nb.dump import ArrayInMemory, Dump
 from troubleshooter_nb.errors import ArgumentError, TroubleshooterWarning
-from troubleshooter_nb.formats import ckpt, pth, safetensors_
+from troubleshooter_nb.formats import ckpt, pth, pth_writer, safetensors_
 from troubleshooter_nb.formats.checkpoint import Item, blocks_of, item_of
 from troubleshooter_nb.formats.ckpt import write_ckpt
 from troubleshooter_nb.formats.npy_dir import array_to_save
@@ -28,6 +28,13 @@ WRITERS: Mapping[str, Writer] = {
     ".pth": write_pth,
     ".pt": write_pth,
     ".safetensors": write_safetensors,
+}
+# Why a file of that suffix cannot hold a tensor: empty if it can.
+_WHY_NOT: Mapping[str, Callable[[Item], str]] = {
+    ".ckpt": ckpt.why_not_held,
+    ".pth": pth_writer.why_not_held,
+    ".pt": pth_writer.why_not_held,
+    ".safetensors": safetensors_.why_not_held,
 }
 # The formats that these write, by which a file is opened without asking every reader.
 WRITTEN: Mapping[str, str] = {
@@ -60,8 +67,8 @@ def save_checkpoint(arrays: Mapping[str, Any] | Dump, path: Path, format: str) -
     Raises
     ------
     ValueError
-        For a value that holds no numbers, an entry that cannot be read, or a Dump of several
-        steps or ranks; nothing is written.
+        For a value that holds no numbers, an entry that cannot be read, a Dump of several steps or
+        ranks, or where the format can hold none of the tensors; nothing is written.
 
     Warns
     -----
@@ -69,7 +76,9 @@ def save_checkpoint(arrays: Mapping[str, Any] | Dump, path: Path, format: str) -
         With the names of the tensors the format cannot hold, which were left out.
     """
     items = _of_dump(arrays) if isinstance(arrays, Dump) else _of_mapping(arrays)
-    writer = next(WRITERS[suffix] for suffix, written in WRITTEN.items() if written == format)
+    suffix = next(suffix for suffix, written in WRITTEN.items() if written == format)
+    writer = WRITERS[suffix]
+    refuse_where_none_is_held(items, path, suffix)
     path.parent.mkdir(parents=True, exist_ok=True)
     left_out = writer(path, items)
     if left_out:
@@ -83,6 +92,20 @@ def save_checkpoint(arrays: Mapping[str, Any] | Dump, path: Path, format: str) -
         text = told(Message("checkpoints.left_out", **facts))
         warnings.warn(text, TroubleshooterWarning, stacklevel=4)
     return path
+
+
+def refuse_where_none_is_held(items: Sequence[Item], path: Path, suffix: str) -> None:
+    """Refuse to replace a file by one without tensors.
+
+    Raises
+    ------
+    ValueError
+        If there are items, of which the format can hold none.
+    """
+    reasons = [_WHY_NOT[suffix](item) for item in items]
+    if reasons and all(reasons):
+        facts = {"file": path.name, "count": len(items), "name": items[0].name}
+        raise ArgumentError(Message("checkpoints.none_held", **facts, reason=reasons[0]))
 
 
 def of_tensors(dump: Dump) -> Dump:

@@ -319,7 +319,7 @@ def write_ckpt(path: Path, items: Sequence[Item]) -> list[tuple[str, str]]:
     left_out = []
     with written_whole(path) as stream:
         for item in items:
-            if reason := _not_loadable(item):
+            if reason := why_not_held(item):
                 left_out.append((item.name, reason))
                 continue
             for piece in _written(item):
@@ -327,7 +327,8 @@ def write_ckpt(path: Path, items: Sequence[Item]) -> list[tuple[str, str]]:
     return left_out
 
 
-def _not_loadable(item: Item) -> str:
+def why_not_held(item: Item) -> str:
+    """Why MindSpore does not load it; empty if it does."""
     if item.dtype.name not in _TYPE_OF:
         return Message("ckpt.not_loaded", dtype=item.dtype.name)
     return "" if math.prod(item.shape) else Message("ckpt.not_kept", shape=item.shape)

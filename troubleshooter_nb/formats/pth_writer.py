@@ -43,17 +43,18 @@ def write_pth(path: Path, items: Sequence[Item]) -> list[tuple[str, str]]:
     Takes, returns and raises what `ckpt.write_ckpt` does, and `ArgumentError` where two items have
     one name or values do not make up a shape; torch lacks the dtypes that are left out.
     """
-    left_out: list[tuple[str, str]] = []
-    kept = []
-    for item in items:
-        if torch_holds(item.dtype):
-            kept.append(item)
-        else:
-            left_out.append((item.name, Message("pth.torch_lacks", dtype=item.dtype.name)))
+    left_out = [(item.name, reason) for item in items if (reason := why_not_held(item))]
+    kept = [item for item in items if not why_not_held(item)]
     if len({item.name for item in kept}) < len(kept):
         raise ArgumentError(Message("pth.same_name"))
     _write(path, b"".join(_pickle(kept)), kept)
     return left_out
+
+
+def why_not_held(item: Item) -> str:
+    """Why torch cannot hold it; empty if it can."""
+    lacking = Message("pth.torch_lacks", dtype=item.dtype.name)
+    return "" if torch_holds(item.dtype) else lacking
 
 
 def torch_holds(dtype: np.dtype) -> bool:

@@ -329,8 +329,8 @@ def write_safetensors(path: Path, items: Sequence[Item]) -> list[tuple[str, str]
     Items keep their order where that leaves every tensor at a multiple of its dtype's size, as
     torch needs it; otherwise those of larger dtypes come first. Big-endian values are converted.
     """
-    left_out = [(item.name, reason) for item in items if (reason := _not_storable(item))]
-    kept = [item for item in items if not _not_storable(item)]
+    left_out = [(item.name, reason) for item in items if (reason := why_not_held(item))]
+    kept = [item for item in items if not why_not_held(item)]
     names = Counter(item.name for item in kept)
     if len(names) < len(kept):
         raise ArgumentError(Message("safetensors.same_name", name=names.most_common(1)[0][0]))
@@ -342,7 +342,8 @@ def write_safetensors(path: Path, items: Sequence[Item]) -> list[tuple[str, str]
     return left_out
 
 
-def _not_storable(item: Item) -> str:
+def why_not_held(item: Item) -> str:
+    """Why a file cannot hold it; empty if it can."""
     if item.name == _METADATA:
         return Message("safetensors.own_name")
     if item.dtype.name not in _TYPE_OF:

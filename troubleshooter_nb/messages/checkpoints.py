@@ -39,6 +39,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "same_number": ("{one} and {other} both are number {number}; open one of them", "{one} 与 {other} 的编号都是 {number}；请打开其中一个"),
     "no_known_format": ("{file}: no checkpoint of a known format ({refusals:;})", "{file}：不是已知格式的权重文件（{refusals:;}）"),
     "left_out": ("{file} was written without {count} tensors: {tensors:;}{more}", "写出的 {file} 缺少 {count} 个张量：{tensors:;}{more}"),
+    "none_held": ("{file} is not written: its format can hold none of the {count} tensors ({name}: {reason}); write to a file of another suffix", "不写出 {file}：其格式无法存储 {count} 个张量中的任何一个（{name}：{reason}）；请写到其他后缀的文件"),
     "left_out_more": ("; and {count} more", "；另有 {count} 个"),
     "several_places": ("{dump!r} has {name!r} in several steps or ranks; one checkpoint holds one: dump.select(step=..., rank=...)", "{dump!r} 的 {name!r} 出现在多个步或 rank 中，而一个权重文件只能存一个：dump.select(step=..., rank=...)"),
     "statistics_only": ("the dump holds no values of it", "dump 数据不含它的数值"),

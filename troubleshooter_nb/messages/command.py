@@ -71,6 +71,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "operands": ("{verb} needs {names: }, for example: {example}", "{verb} 需要 {names: }，例如：{example}"),
     "too_many": ("too many words for {verb}: {words:r}; it takes {names: }", "{verb} 的参数过多：{words:r}；应为 {names: }"),
     "no_numbers": ("{flag} takes numbers and ranges such as 0,2-4, got {value}", "{flag} 应为数字与范围，例如 0,2-4，得到 {value}"),
+    "accept_needs_like": ("--accept takes what values prove, and with --map there are none to ask: give --like the file of the target", "--accept 采用数值所证实的，而 --map 没有可比的数值：请用 --like 给出目标文件"),
     "one_target": ("--to excludes --map and --like: give one of them", "--to 不能与 --map 或 --like 同时给出"),
     "weight_map_alone": ("{file} is a weight map: give it as the only --mapping", "{file} 是权重映射：只能单独作为 --mapping 给出"),
     "map_alone": ("{file} gets the map alone: no proof and no other map is written", "{file} 只写映射：不会写证明，也不写其他映射"),

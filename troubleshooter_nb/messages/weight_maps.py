@@ -113,6 +113,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "not_searched": ("not searched for relations, as {most:,} elements of others were: {names:4}", "已搜索其他张量的 {most:,} 个元素，未再搜索关系：{names:4}"),
     "never_trained": ("the source looks as it was initialised, never trained", "源看起来仍是初始值，未经训练"),
     "some_never_trained": ("look as initialised, never trained or loaded, in the source: {names:4}", "源中看起来仍是初始值，未经训练或加载：{names:4}"),
+    "other_names": ("{names:4} of the source is {name!r} under another name, and brought by that", "源中的 {names:4} 是 {name!r} 的别名，已随其带入"),
     "equal_in_source": ("source: equal values, but not tied: {names:4}", "源：值相等但并非同一张量：{names:4}"),
     "equal_in_target": ("target: equal values, but not tied: {names:4}", "目标：值相等但并非同一张量：{names:4}"),
     "more_equal": ("{count} more groups of equal tensors", "另有 {count} 组值相等的张量"),

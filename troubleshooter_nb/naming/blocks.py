@@ -103,6 +103,11 @@ def _leaf_of(name: str) -> tuple[str, Leaf]:
     return name, "weight"
 
 
+def _in_attention(words: str) -> str:
+    """The part of what an attention packs, if these words say one."""
+    return _first(_ATTENTION[:4], words)
+
+
 def _role_in_layer(path: str) -> str:
     words = _NUMBER.split(path)[-1]  # what is said of the layer, not of the network
     cross = "cross_" if _CROSS.search(words) else ""
@@ -111,7 +116,7 @@ def _role_in_layer(path: str) -> str:
     elif is_attention(words):
         role = _first(_ATTENTION, words)
     else:
-        role = _first(_ATTENTION[:4], words) or _first(_FEED_FORWARD, words)
+        role = _in_attention(words) or _first(_FEED_FORWARD, words)
     return cross + role if role else ""
 
 
@@ -124,7 +129,8 @@ def _role_outside(path: str) -> str:
         return "position"
     if is_embedding(path):
         return "embedding"
-    return "head" if is_head(path) else ""
+    # Of an attention without numbers only what it packs: another layer may have an output as well.
+    return "head" if is_head(path) else _in_attention(path)
 
 
 def _first(roles: tuple[tuple[str, re.Pattern[str]], ...], path: str) -> str:

@@ -343,9 +343,9 @@ def _structure(columns: Table, facts: Mapping[str, Any], most: int) -> list[Mark
     )
     titles = [("", True), (name, True), (f"{shape}, {dtype}", True)]
     found = [heading(sentence("pages.structure_rows", language))]
-    found.append(_scrolled(table(titles, lines[:_MOST_OPEN])))
+    found.append(table(titles, lines[:_MOST_OPEN]))
     if folded := lines[_MOST_OPEN:]:
-        more = [_scrolled(table(titles, folded))]
+        more = [table(titles, folded)]
         if len(rows) > most:
             text = more_text(len(rows) - most, "diff.to_dataframe()", facts)
             more.append(paragraph(small(text)))
@@ -354,18 +354,13 @@ def _structure(columns: Table, facts: Mapping[str, Any], most: int) -> list[Mark
     return found
 
 
-def _scrolled(shown: Markup) -> Markup:
-    """A table that scrolls by itself where the page is narrower."""
-    return element("div", shown, style="overflow-x:auto")
-
-
 def _blocks(blocks: pd.DataFrame, facts: Mapping[str, Any], most: int) -> list[Markup]:
     language, columns = facts["language"], _block_columns("html", blocks, facts)
     moved, still = _moved(blocks, facts)
 
     def drawn(some: pd.DataFrame) -> list[Markup]:
         rows = [_block_row(block, columns, language) for block in some[:most].to_dict("records")]
-        found = [_scrolled(table(heads(columns, language), rows, class_="tsnb-t"))]
+        found = [table(heads(columns, language), rows, class_="tsnb-t")]
         if len(some) > most:
             more = more_text(len(some) - most, "diff.blocks()", facts)
             found.append(paragraph(small(more)))
@@ -416,7 +411,7 @@ def _largest(columns: Table, facts: Mapping[str, Any]) -> list[Markup]:
             )
         )
     title = sentence("pages.largest_changes", language)
-    return [heading(title), _scrolled(table(heads(shown, language), lines))]
+    return [heading(title), table(heads(shown, language), lines)]
 
 
 def _folded(columns: Table) -> list[tuple[str, list[str]]]:

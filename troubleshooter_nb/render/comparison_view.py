@@ -38,6 +38,7 @@ from troubleshooter_nb.render.html import (
     paragraph,
     row,
     samp,
+    scrolling_table,
     small,
     tone,
 )
@@ -430,8 +431,7 @@ def _inside(values: Mapping[str, Any], evidence: xr.Dataset, language: str) -> M
         if count
         else None
     )
-    return element(
-        "table",
+    return scrolling_table(
         element(
             "tbody",
             row(
@@ -488,7 +488,7 @@ def _axis_table(evidence: xr.Dataset, language: str) -> Markup | None:
         )
     if not lines:
         return None
-    return element("table", element("tbody", *lines), style="border-collapse:collapse;margin:6px 0")
+    return scrolling_table(element("tbody", *lines), style="border-collapse:collapse;margin:6px 0")
 
 
 def _all_pairs(pairs: Pairs, facts: Mapping[str, Any], rows: Rows) -> list[Markup]:

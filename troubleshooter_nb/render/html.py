@@ -123,13 +123,14 @@ def table(
         element("th", title, scope="col", style=LEFT if is_left else None)
         for title, is_left in head
     ]
-    return element(
-        "table",
-        element("thead", element("tr", *titles)),
-        element("tbody", *rows),
-        class_=class_,
-        style=TABLE,
-    )
+    parts = element("thead", element("tr", *titles)), element("tbody", *rows)
+    return scrolling_table(*parts, class_=class_, style=TABLE)
+
+
+def scrolling_table(*parts: Markup, style: str, class_: str | None = None) -> Markup:
+    """A table of these parts, which scrolls by itself where the page is narrower."""
+    shown = element("table", *parts, class_=class_, style=style)
+    return element("div", shown, style="overflow-x:auto")
 
 
 def cell(*children: object, style: str | None = None) -> Markup:

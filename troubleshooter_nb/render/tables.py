@@ -22,6 +22,7 @@ from troubleshooter_nb.render.html import (
     left_cell,
     row,
     samp,
+    scrolling_table,
     table,
     tone,
 )
@@ -117,7 +118,7 @@ def figure_table(values: Mapping[str, Any], language: str) -> Markup:
     ]
     groups = [cells[at : at + _FIGURES_A_LINE] for at in range(0, len(cells), _FIGURES_A_LINE)]
     lines = [row(*(part for one in group for part in one)) for group in groups]
-    return element("table", element("tbody", *lines), style="border-collapse:collapse;margin:4px 0")
+    return scrolling_table(element("tbody", *lines), style="border-collapse:collapse;margin:4px 0")
 
 
 def facts_table(

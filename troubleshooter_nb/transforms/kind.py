@@ -113,6 +113,11 @@ def _nothing(*_: Any) -> Proposals:
     return ()
 
 
+def as_weights(arguments: Arguments) -> Arguments:
+    """The arguments for gradients of a kind that only moves values."""
+    return arguments
+
+
 def _no_loss(*_: Any) -> str:
     return ""
 
@@ -163,6 +168,9 @@ class Kind:
         ``(source, *arguments)``: the axis, and the runs of rows that the target is made of.
     takes_parts : bool
         Whether its sources are the parts of a weight that is stored reparametrized.
+    gradients : callable, optional
+        ``(arguments)``: the arguments with which it makes the gradients of its targets of those of
+        its sources; None where these do not say them.
     loss : callable
         ``(sources, *arguments)``: what is lost on the way, a message, or nothing.
     troubleshooter : mapping of tuple to str
@@ -186,6 +194,7 @@ class Kind:
     gives: Gives = "whole"
     rows: Callable[..., tuple[int, Runs]] | None = None
     takes_parts: bool = False
+    gradients: Callable[[Arguments], Arguments | None] | None = None
     loss: Callable[..., str] = _no_loss
     troubleshooter: Mapping[Arguments, str] = field(default_factory=dict)
 

@@ -16,6 +16,7 @@ from troubleshooter_nb.transforms.kind import (
     MisfitError,
     Proposals,
     Targets,
+    as_weights,
     axis_of,
     without,
 )
@@ -35,6 +36,7 @@ def _copied(sources: Sequence[Spec], targets: Targets) -> Proposals:
 
 COPY = Kind(
     name="copy",
+    gradients=as_weights,
     words=lambda: Message("transforms.copy"),
     examples={"copy": [(2, 3)]},
     specs=lambda sources: sources,
@@ -55,6 +57,7 @@ def _reversed(sources: Sequence[Spec], targets: Targets) -> Proposals:
 
 TRANSPOSE = Kind(
     name="transpose",
+    gradients=as_weights,
     words=lambda: Message("transforms.transpose"),
     examples={"transpose": [(2, 3, 4)]},
     specs=lambda sources: [Spec(sources[0].shape[::-1], sources[0].dtype)],
@@ -87,6 +90,7 @@ def _orders(sources: Sequence[Spec], targets: Targets) -> Proposals:
 
 PERMUTE = Kind(
     name="permute",
+    gradients=as_weights,
     words=lambda axes: Message("transforms.permute", axes=axes),
     examples={"permute(2, 0, 1)": [(2, 3, 4)], "permute(0, -1, 1)": [(2, 3, 4)]},
     arguments=(Argument("axes", several=True),),
@@ -117,6 +121,7 @@ def _ones_more(sources: Sequence[Spec], targets: Targets) -> Proposals:
 
 EXPAND_DIMS = Kind(
     name="expand_dims",
+    gradients=as_weights,
     words=lambda axis: Message("transforms.expand_dims", axis=axis),
     examples={"expand_dims(2)": [(2, 3, 4)], "expand_dims(-1)": [(2, 3)]},
     arguments=(Argument("axis"),),
@@ -146,6 +151,7 @@ def _ones_less(sources: Sequence[Spec], targets: Targets) -> Proposals:
 
 SQUEEZE = Kind(
     name="squeeze",
+    gradients=as_weights,
     words=lambda axis: Message("transforms.squeeze", axis=axis),
     examples={"squeeze(1)": [(2, 1, 4)], "squeeze(-1)": [(2, 1)]},
     arguments=(Argument("axis"),),
@@ -186,6 +192,7 @@ def _as_before(sources: Sequence[Spec], _: tuple[int, ...]) -> tuple[str, Argume
 
 RESHAPE = Kind(
     name="reshape",
+    gradients=as_weights,
     words=lambda shape: Message("transforms.reshape", shape=shape),
     examples={"reshape(3, 2)": [(2, 3)], "reshape(-1)": [(2, 3)], "reshape": [(1,)]},
     arguments=(Argument("shape", several=True),),

@@ -17,6 +17,7 @@ from troubleshooter_nb.transforms.kind import (
     Proposals,
     Runs,
     Targets,
+    as_weights,
     axis_of,
     row_range,
     without,
@@ -98,6 +99,7 @@ def _known_blocks(sources: Sequence[Spec], targets: Targets) -> Proposals:
 
 BLOCKS = Kind(
     name="blocks",
+    gradients=as_weights,
     words=lambda axis, order: Message("transforms.blocks", axis=axis, order=[*order]),
     examples={"blocks(0, 1, 0)": [(6, 2)], "blocks(-1, 0, 2, 1, 3)": [(2, 8)]},
     arguments=(Argument("axis"), Argument("order", several=True)),
@@ -166,6 +168,7 @@ def _range_words(axis: int, ranges: tuple[str, ...]) -> Message:
 
 TAKE = Kind(
     name="take",
+    gradients=as_weights,
     words=_range_words,
     examples={
         "take(0, 4:6, 0:4)": [(6, 2)],
@@ -251,6 +254,7 @@ def _long_axes(sources: Sequence[Spec], targets: Targets) -> Proposals:
 
 FLIP = Kind(
     name="flip",
+    gradients=as_weights,
     words=lambda axis: Message("transforms.flip", axis=axis),
     examples={"flip(0)": [(3, 2)], "flip(-1)": [(2, 3)]},
     arguments=(Argument("axis"),),

@@ -18,6 +18,7 @@ from troubleshooter_nb.transforms.kind import (
     Proposals,
     Sources,
     Targets,
+    as_weights,
     axis_of,
     without,
 )
@@ -44,6 +45,7 @@ def _divided(sources: Sequence[Spec], targets: Targets) -> Proposals:
 
 SPLIT = Kind(
     name="split",
+    gradients=as_weights,
     words=lambda axis, sizes: Message("transforms.split", axis=axis, sizes=[*sizes]),
     examples={"split(0, 2, 3, 1)": [(6, 2)], "split(1, 1, 1)": [(6, 2)], "split(-1, 2)": [(6, 2)]},
     arguments=(Argument("axis"), Argument("sizes", several=True)),
@@ -84,6 +86,7 @@ def _along_each_axis(sources: Sequence[Spec], _: Targets) -> Proposals:
 
 CONCAT = Kind(
     name="concat",
+    gradients=as_weights,
     words=lambda axis: Message("transforms.concat", axis=axis),
     examples={"concat(0)": [(2, 3), (4, 3)], "concat(-1)": [(2, 3), (2, 1), (2, 2)]},
     arguments=(Argument("axis"),),
@@ -116,6 +119,7 @@ def _new_axes(sources: Sequence[Spec], targets: Targets) -> Proposals:
 
 STACK = Kind(
     name="stack",
+    gradients=as_weights,
     words=lambda axis: Message("transforms.stack", axis=axis),
     examples={"stack(0)": [(2, 3), (2, 3), (2, 3)], "stack(-1)": [(2,), (2,)]},
     arguments=(Argument("axis"),),
@@ -147,6 +151,7 @@ def _axes_of_so_many(sources: Sequence[Spec], targets: Targets) -> Proposals:
 
 UNSTACK = Kind(
     name="unstack",
+    gradients=as_weights,
     words=lambda axis, count: Message("transforms.unstack", axis=axis, count=count),
     examples={"unstack(0, 3)": [(3, 2, 2)], "unstack(-1, 2)": [(3, 2)]},
     arguments=(Argument("axis"), Argument("count")),

@@ -117,6 +117,18 @@ class Transform:
         return all(step.entry.keeps_order for step in self.steps)
 
     @property
+    def of_gradients(self) -> Transform | None:
+        """What makes the gradients of the targets of those of the sources; None where nothing."""
+        made = []
+        for step in self.steps:
+            known = step.entry.gradients
+            arguments = None if known is None else known(step.arguments)
+            if arguments is None:
+                return None
+            made.append(Transform(step.kind, arguments))
+        return chained(made)
+
+    @property
     def takes_parts(self) -> bool:
         """Whether its sources are the parts of a weight that is stored reparametrized."""
         return self.entry.takes_parts

@@ -10,7 +10,14 @@ from troubleshooter_nb.errors import WeightMapError
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.float_formats import stored_as
 from troubleshooter_nb.metrics.floats import arithmetic_of, computable, dtype_from_token
-from troubleshooter_nb.transforms.kind import Argument, Kind, MisfitError, dtype_name, real_number
+from troubleshooter_nb.transforms.kind import (
+    Argument,
+    Kind,
+    MisfitError,
+    as_weights,
+    dtype_name,
+    real_number,
+)
 from troubleshooter_nb.transforms.spec import Spec
 
 
@@ -35,6 +42,7 @@ def _rounded(arrays: Sequence[np.ndarray], dtype: str) -> list[np.ndarray]:
 
 CAST = Kind(
     name="cast",
+    gradients=as_weights,
     words=lambda dtype: Message("transforms.cast", dtype=dtype),
     examples={"cast(float16)": [(2, 3)], "cast(bfloat16)": [(2,)]},
     arguments=(Argument("dtype", dtype_name),),
@@ -66,6 +74,7 @@ def _rounds(_: Sequence[Spec], number: float) -> str:
 
 SCALE = Kind(
     name="scale",
+    gradients=lambda arguments: (1.0 / float(arguments[0]),) if arguments[0] else None,
     words=lambda factor: Message("transforms.scale", factor=factor),
     examples={"scale(0.125)": [(2, 3)], "scale(-3.7)": [(2,)]},
     arguments=(Argument("factor", real_number),),
@@ -78,6 +87,7 @@ SCALE = Kind(
 
 OFFSET = Kind(
     name="offset",
+    gradients=lambda _: (0.0,),
     words=lambda shift: Message("transforms.offset", shift=shift),
     examples={"offset(1.0)": [(2, 3)], "offset(-0.5)": [(2,)]},
     arguments=(Argument("shift", real_number),),
