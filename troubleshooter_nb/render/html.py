@@ -130,7 +130,7 @@ def table(
 def scrolling_table(*parts: Markup, style: str, class_: str | None = None) -> Markup:
     """A table of these parts, which scrolls by itself where the page is narrower."""
     shown = element("table", *parts, class_=class_, style=style)
-    return element("div", shown, style="overflow-x:auto")
+    return element("div", shown, class_="tsnb-x")
 
 
 def cell(*children: object, style: str | None = None) -> Markup:
