@@ -19,6 +19,10 @@ HERE = Path(__file__).parent
 RECORDS = HERE.parent / "records"
 
 
+# What a line of progress leaves behind, on a machine so slow that it was shown.
+_NOTHING = {"text/plain": ""}
+
+
 def execute(template: Path, parameters: Mapping[str, object]) -> nbformat.NotebookNode:
     """Run a template in a fresh kernel with other parameters; nothing is written.
 
@@ -43,6 +47,9 @@ def execute(template: Path, parameters: Mapping[str, object]) -> nbformat.Notebo
         extra_arguments=["--IPKernelApp.log_level=40"],
     )
     client.execute(env=os.environ | {"GLOG_v": "4"})
+    for cell in notebook.cells:
+        if "outputs" in cell:
+            cell.outputs = [one for one in cell.outputs if one.get("data") != _NOTHING]
     return notebook
 
 

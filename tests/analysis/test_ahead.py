@@ -170,7 +170,7 @@ def test_a_helping_thread_changes_nothing(
     assert taken or ahead.threads() < 2
 
 
-@pytest.mark.parametrize("count", [1, 4])
+@pytest.mark.parametrize("count", [pytest.param(1, marks=pytest.mark.long), 4])
 def test_threads_change_nothing(
     runs: tuple[Dump, Dump], alone: tnb.Comparison, taken: list[Any], count: int
 ) -> None:
@@ -189,7 +189,7 @@ def test_values_are_looked_at_elsewhere(tmp_path: Path, taken: list[Any]) -> Non
     assert "detect_values" in {key.name for key, _ in taken}
 
 
-@pytest.mark.parametrize("window", [1, 100])
+@pytest.mark.parametrize("window", [1, pytest.param(100, marks=pytest.mark.long)])
 def test_how_many_are_sent_changes_nothing(
     runs: tuple[Dump, Dump],
     alone: tnb.Comparison,
@@ -229,7 +229,9 @@ def test_distributed_workers_change_nothing(
     assert {key.name for key, _ in taken} & SENT
 
 
-@pytest.mark.parametrize("budget", [0.02, 0.1, 0.5, math.inf])
+@pytest.mark.parametrize(
+    "budget", [0.1, *(pytest.param(one, marks=pytest.mark.long) for one in (0.02, 0.5, math.inf))]
+)
 def test_what_a_budget_leaves_out_is_the_same(
     runs: tuple[Dump, Dump], monkeypatch: pytest.MonkeyPatch, budget: float
 ) -> None:

@@ -134,7 +134,7 @@ PLANTED = {
 
 
 @pytest.mark.parametrize("make", NETS)
-@pytest.mark.parametrize("saved", ["before", "after"])
+@pytest.mark.parametrize("saved", [pytest.param("before", marks=pytest.mark.long), "after"])
 @pytest.mark.parametrize("case", PLANTED)
 def test_what_the_optimizer_did_otherwise_is_told(tmp_path, make, saved, case):
     left, right, ours, cause = PLANTED[case]

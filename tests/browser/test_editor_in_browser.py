@@ -87,7 +87,7 @@ def by_keyboard(page, root):
     root.locator(".tsnb-w-say", has_text="saved").wait_for()
 
 
-@pytest.mark.parametrize("act", [by_mouse, by_keyboard])
+@pytest.mark.parametrize("act", [pytest.param(by_mouse, marks=pytest.mark.long), by_keyboard])
 @pytest.mark.parametrize(
     "front_end",
     ["lab", *(pytest.param(one, marks=pytest.mark.long) for one in ("notebook7", "nbclassic"))],

@@ -417,7 +417,7 @@ def counted():
     return found
 
 
-@pytest.mark.parametrize("keep", ["tensor", "statistics"])
+@pytest.mark.parametrize("keep", ["tensor", pytest.param("statistics", marks=pytest.mark.long)])
 def test_memory_does_not_grow_with_the_steps_of_a_folder(tmp_path, keep):
     net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
     rec = tnb.record(net, to=tmp_path / "rec", keep=keep, level="both").start()

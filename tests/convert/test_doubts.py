@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import troubleshooter_nb as tnb
-from tests.cli.running import piped
+from troubleshooter_nb.cli.main import main
 from troubleshooter_nb.errors import TroubleshooterWarning
 
 
@@ -22,6 +22,17 @@ def net():
 
 
 LEAVES = (("weight", (12, 9)), ("bias", (12,)))
+
+
+@pytest.fixture
+def said(capsys):
+    """Runs a command line: exit code, standard output, standard error."""
+
+    def run(*words):
+        code = main([str(word) for word in words])
+        return code, *capsys.readouterr()
+
+    return run
 
 
 @pytest.fixture
@@ -63,30 +74,30 @@ def test_what_is_declared_passes(files):
     assert not any("contradict" in said for said in meant.doubts())
 
 
-def test_the_command_ends_with_1_until_its_user_says_what_is_meant(files):
+def test_the_command_ends_with_1_until_its_user_says_what_is_meant(files, said):
     words = ("convert", files / "source.safetensors", files / "out.ckpt")
     like = ("--like", files / "target.safetensors", "--force")
-    code, out, err = piped(*words, *like)
+    code, out, err = said(*words, *like)
     assert code == 2  # there is what has no partner
     assert "values contradict 1 row" in " ".join((out + err).split())
     some = ("--keep", "head.*", "--drop", "layers.3.fc.bias")
-    assert piped(*words, *like, *some)[0] == 1
+    assert said(*words, *like, *some)[0] == 1
     declared = ("--accept", "--keep", "head.*", "--drop", "layers.3.fc.bias")
-    code, out, _ = piped(*words, *like, *declared, "--save-map", files / "m.yaml")
+    code, out, _ = said(*words, *like, *declared, "--save-map", files / "m.yaml")
     assert code == 0, out
-    code, out, _ = piped(*words, "--map", files / "m.yaml", "--force")
+    code, out, _ = said(*words, "--map", files / "m.yaml", "--force")
     assert code == 0, out
-    code, *_ = piped("convert", files / "source.safetensors", files / "n.yaml", *like[:2])
+    code, *_ = said("convert", files / "source.safetensors", files / "n.yaml", *like[:2])
     assert code == 1
     with pytest.raises(AssertionError):
-        assert piped(*words, *like, "--drop", "nothing.like.it")[0] == 0
+        assert said(*words, *like, "--drop", "nothing.like.it")[0] == 0
 
 
-def test_a_map_read_from_a_file_is_held_against_the_target_that_is_given(files):
+def test_a_map_read_from_a_file_is_held_against_the_target_that_is_given(files, said):
     words = ("convert", files / "source.safetensors", files / "out.ckpt")
     rows = tnb.draft_weight_map(files / "source.safetensors", files / "source.safetensors")
     tnb.write_weight_map(rows.unpair("layers.3.fc.bias"), files / "m.yaml")
-    code, out, err = piped(*words, "--map", files / "m.yaml")
+    code, out, err = said(*words, "--map", files / "m.yaml")
     assert code != 0
     assert "1 tensor of the source" in " ".join((out + err).split())
 
@@ -193,7 +204,7 @@ def test_a_name_that_the_map_gives_to_another_is_set_aside(tmp_path):
     assert tnb.compare({"w": x}, {"w": x, "head": y}, mapping=kept).passed
 
 
-def test_a_map_from_a_file_is_held_against_the_values_of_the_target(files):
+def test_a_map_from_a_file_is_held_against_the_values_of_the_target(files, said):
     words = ("convert", files / "source.safetensors", files / "out.ckpt")
     plain = tnb.draft_weight_map(files / "source.safetensors", files / "source.safetensors")
     tnb.write_weight_map(plain.unpair("layers.3.fc.bias"), files / "m.yaml")
@@ -205,7 +216,7 @@ def test_a_map_from_a_file_is_held_against_the_values_of_the_target(files):
         "--drop",
         "layers.3.fc.bias",
     )
-    code, out, err = piped(*words, "--map", files / "m.yaml", *like)
+    code, out, err = said(*words, "--map", files / "m.yaml", *like)
     assert code == 1
     assert "values contradict 1 row" in " ".join((out + err).split())
 
@@ -244,9 +255,9 @@ def test_a_file_is_not_replaced_by_one_without_tensors(tmp_path):
     assert file.read_bytes() == before
 
 
-def test_values_of_a_map_from_a_file_are_accepted_only_beside_a_target(files):
+def test_values_of_a_map_from_a_file_are_accepted_only_beside_a_target(files, said):
     words = ("convert", files / "source.safetensors", files / "x.ckpt", "--accept")
-    code, out, err = piped(*words, "--map", files / "m.yaml")
+    code, out, err = said(*words, "--map", files / "m.yaml")
     assert code == 3
     assert "give --like" in out + err
 

@@ -13,7 +13,7 @@ TEMPLATE = Path(__file__).parents[2] / "notebooks" / "record_and_compare.ipynb"
 FIRST = {"norm_eps": "norm output 0", "gelu": "act output 0", "padding": "conv output 0"}
 FIRST_DETACHED = {"torch": "norm input 0 (grad)", "mindspore": "fc2.weight (grad)"}
 PAIRS = {"torch": 57, "mindspore": 50}
-TORCH = pytest.param("torch", marks=pytest.mark.torch)
+RARELY = [pytest.mark.torch, pytest.mark.long]
 MINDSPORE = pytest.param("mindspore", marks=[pytest.mark.torch, pytest.mark.mindspore])
 RARE = [
     pytest.param(framework, fault, marks=[*marks, pytest.mark.long])
@@ -23,7 +23,7 @@ RARE = [
 MANY = [
     pytest.param("torch", "gelu"),
     pytest.param("torch", "detached"),
-    pytest.param("mindspore", "gelu", marks=pytest.mark.mindspore),
+    pytest.param("mindspore", "gelu", marks=[pytest.mark.mindspore, pytest.mark.long]),
     pytest.param("mindspore", "detached", marks=[pytest.mark.mindspore, pytest.mark.long]),
 ]
 
@@ -59,7 +59,7 @@ def test_the_cause_is_found_and_gone_once_it_is_mended(run_demo, framework, faul
 
 
 @pytest.mark.notebook
-@pytest.mark.parametrize("framework", [TORCH, MINDSPORE])
+@pytest.mark.parametrize("framework", [pytest.param("torch", marks=RARELY), MINDSPORE])
 def test_a_faithful_port_agrees_and_nothing_is_missing(run_demo, framework, tmp_path):
     page = tmp_path / "page.html"
     notebook = run_demo.execute(

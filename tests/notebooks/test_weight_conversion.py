@@ -29,7 +29,7 @@ def files_of(notebook):
 
 @pytest.mark.torch
 @pytest.mark.mindspore
-@pytest.mark.parametrize("net", ["resnet", "gpt"])
+@pytest.mark.parametrize("net", ["resnet", pytest.param("gpt", marks=pytest.mark.long)])
 def test_the_example_converts_proves_and_compares_every_output(run_demo, tmp_path, net):
     notebook = run_demo.execute(TEMPLATE, {"net": net, "page": str(tmp_path / "page.html")})
     weights, outputs = run_demo.verdict(notebook).splitlines()
@@ -69,8 +69,8 @@ def test_the_example_shows_a_fused_a_permuted_and_a_stacked_weight(run_demo):
     ("source", "target", "suffix"),
     [
         ("net.ckpt", "", ".pth"),
-        ("net.ckpt", "torch", ".pth"),
-        ("net.pth", "mindspore.mint", ".ckpt"),
+        pytest.param("net.ckpt", "torch", ".pth", marks=pytest.mark.long),
+        pytest.param("net.pth", "mindspore.mint", ".ckpt", marks=pytest.mark.long),
         ("net.pth", "", ".ckpt"),
         ("net.ckpt", "like.safetensors", ".safetensors"),
     ],

@@ -568,7 +568,9 @@ def test_threads_have_whole_calls_in_the_file(file):
             assert sorted(line[1][0] for line in lines) == [1.0] * 50 + [2.0] * 50 + [3.0] * 50
 
 
-@pytest.mark.parametrize("hook", [wrap_acc_cmp_hook, wrap_checkoverflow_hook])
+@pytest.mark.parametrize(
+    "hook", [wrap_acc_cmp_hook, pytest.param(wrap_checkoverflow_hook, marks=pytest.mark.long)]
+)
 def test_nothing_grows_over_the_steps_although_nobody_ends_one(tmp_path, hook):
     """What is remembered after 140 steps is what was after 20: each has 60 KB of arrays."""
     set_dump_path(tmp_path / "op.pkl")

@@ -172,7 +172,7 @@ for _ in range(2):
 
 
 @pytest.mark.mindspore
-@pytest.mark.parametrize("naming", ["current", "1.0.15"])
+@pytest.mark.parametrize("naming", ["current", pytest.param("1.0.15", marks=pytest.mark.long)])
 def test_a_compiled_network_saves_too(tmp_path, naming):
     # The old tool: "Unsupported op [TensorDump] on CPU".
     program = tmp_path / "net.py"  # MindSpore compiles from the source file

@@ -39,8 +39,14 @@ def expected(name: str) -> str:
 @pytest.mark.mindspore
 @pytest.mark.parametrize(
     ("names", "listing", "suffix"),
-    [(CURRENT, "s000_names_current.txt", ""), (ID_FIRST, "s000_names_id_first.txt", "_id_first")],
-    ids=["current", "id-first"],
+    [
+        pytest.param(CURRENT, "s000_names_current.txt", "", id="current"),
+        pytest.param(
+            *(ID_FIRST, "s000_names_id_first.txt", "_id_first"),
+            id="id-first",
+            marks=pytest.mark.long,
+        ),
+    ],
 )
 def test_seed_000_saves_and_compares_both_sides(tmp_path, names, listing, suffix):
     for script in ("s000_save_mindspore", "s000_save_torch"):

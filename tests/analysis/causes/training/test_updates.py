@@ -364,7 +364,7 @@ def forgets(rule, at):
 
 
 @pytest.mark.parametrize("rule", [sgd(momentum=0.9), sgd(momentum=0.9, decay=0.01), adam()])
-@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("swapped", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_a_state_that_is_lost_on_the_way_is_told_with_its_step(rule, swapped):
     data = Run(0)
     runs = [data.run(forgets(rule, 2)), data.run(rule)]
