@@ -125,6 +125,15 @@ def gathered(read: Read, dtype: np.dtype, starts: Starts, length: int) -> np.nda
     rows = np.empty((len(firsts), length), dtype)
     if not rows.size:
         return rows
+    low, high = int(firsts.min()), int(firsts.max()) + length
+    gaps = high - low - rows.size
+    if (
+        length < _LONG_RANGE
+        and high - low <= READ_BLOCK
+        and gaps <= READ_THROUGH_BYTES // dtype.itemsize
+    ):
+        _take(unsigned(read(low, high, None)), firsts - low, unsigned(rows))
+        return rows
     order = None
     if np.any(firsts[1:] < firsts[:-1]):
         order = np.argsort(firsts, kind="stable")
@@ -137,13 +146,27 @@ def gathered(read: Read, dtype: np.dtype, starts: Starts, length: int) -> np.nda
             at = begin if order is None else int(order[begin])
             _fill(rows[at : at + end - begin].reshape(-1), read, first)
             continue
+        if length >= _LONG_RANGE:
+            for number in range(begin, end):
+                _fill(rows[number if order is None else order[number]], read, int(firsts[number]))
+            continue
         if len(buffer) < last - first:
             buffer = np.empty(last - first, dtype)
         values = unsigned(read(first, last, buffer[: last - first]))
-        places = firsts[begin:end] - first
-        some = values[places, None] if length == 1 else sliding_window_view(values, length)[places]
-        raw[slice(begin, end) if order is None else order[begin:end]] = some
+        some = np.empty((end - begin, length), raw.dtype) if order is not None else raw[begin:end]
+        _take(values, firsts[begin:end] - first, some)
+        if order is not None:
+            raw[order[begin:end]] = some
     return rows
+
+
+def _take(values: np.ndarray, places: np.ndarray, into: np.ndarray) -> None:
+    """Neighbours from these places on, into rows of shape (n, length)."""
+    length = into.shape[1]
+    if len(values) % length or np.any(places % length):
+        into[:] = sliding_window_view(values, length)[places]
+    else:  # rows that are copied whole; "raise" would make them twice
+        values.reshape(-1, length).take(places // length, axis=0, out=into, mode="clip")
 
 
 def _fill(values: np.ndarray, read: Read, start: int) -> None:
@@ -328,8 +351,11 @@ class Strided:
 
     def range(self, read_rows: ReadRows, dtype: np.dtype, start: int, stop: int) -> np.ndarray:
         """Values of one flat range, by rows of the last axis."""
-        values = np.empty(stop - start, dtype)
         width = self._axes[-1][0]
+        if start < stop and start % width == stop % width == 0:
+            starts = np.arange(start, stop, width)
+            return self._of_one_axis(read_rows, dtype, starts, width).reshape(-1)
+        values = np.empty(stop - start, dtype)
         first, last = -(-start // width), stop // width
         if first >= last:
             edges = [start, min(max(first * width, start), stop), stop]
@@ -411,6 +437,8 @@ def _scatter(values: np.ndarray, starts: np.ndarray, rows: np.ndarray) -> None:
     length = rows.shape[1]
     if len(starts) and np.all(np.diff(starts) == length):
         values[starts[0] : starts[0] + rows.size] = rows.reshape(-1)
+    elif not (len(values) % length or np.any(starts % length)):
+        values.reshape(-1, length)[starts // length] = rows
     elif length < _LONG_RANGE:
         sliding_window_view(values, length, writeable=True)[starts] = rows
     else:

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -45,6 +46,8 @@ def real_number(word: str) -> float:
     return number
 
 
+# Whatever the order of many rows, its words are the same numbers.
+@lru_cache(maxsize=1 << 16)
 def row_range(word: str) -> str:
     """The word for one row or a range of rows, ``7`` or ``0:64``; ValueError where it is none."""
     first, colon, stop = word.partition(":")
@@ -52,7 +55,12 @@ def row_range(word: str) -> str:
     end = whole_number(stop) if colon else begin + 1
     if not 0 <= begin < end:
         raise ValueError(word)
-    return f"{begin}:{end}" if end - begin > 1 else str(begin)
+    return range_word(begin, end)
+
+
+def range_word(first: int, stop: int) -> str:
+    """The word for the rows from `first` to before `stop`."""
+    return f"{first}:{stop}" if stop - first > 1 else str(first)
 
 
 def dtype_name(word: str) -> str:
@@ -207,9 +215,10 @@ class Kind:
             If they are too few, too many or of another kind.
         """
         try:
-            counts = zip(self.arguments, self._counts(len(words)), strict=True)
-            readers = [argument.read for argument, count in counts for _ in range(count)]
-            return tuple(read(str(word)) for read, word in zip(readers, words, strict=True))
+            left, read = iter(words), list[Value]()
+            for argument, count in zip(self.arguments, self._counts(len(words)), strict=True):
+                read += map(argument.read, map(str, itertools.islice(left, count)))
+            return tuple(read)
         except WeightMapError:
             raise
         except ValueError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from troubleshooter_nb.transforms.kind import (
     Targets,
     as_weights,
     axis_of,
+    range_word,
     row_range,
     without,
 )
@@ -50,7 +52,11 @@ def order_of(runs: Runs) -> np.ndarray:
 
 def ranges_of(runs: Runs) -> tuple[str, ...]:
     """The words of runs, as the arguments of ``take`` hold them."""
-    return tuple(row_range(f"{first}:{first + length}") for first, length in runs.tolist())
+    firsts, lengths = runs[:, 0], runs[:, 1]
+    words = [*map(str, firsts.tolist())]
+    for at in np.flatnonzero(lengths > 1).tolist():
+        words[at] = range_word(int(firsts[at]), int(firsts[at] + lengths[at]))
+    return tuple(words)
 
 
 def _made(rows: RowsOf) -> Callable[..., list[Spec]]:
@@ -115,16 +121,22 @@ BLOCKS = Kind(
 
 def _taken_rows(source: Spec, axis: int, ranges: tuple[str, ...]) -> tuple[int, Runs]:
     at = axis_of(axis, len(source.shape))
-    runs = np.array([(first, stop - first) for first, stop in map(_ends, ranges)], np.int64)
+    runs = _runs_said(ranges)
     if not len(runs) or int(runs.sum(1).max()) > source.shape[at]:
         said = {"axis": axis, "length": source.shape[at]}
         raise MisfitError(Message("transforms.no_such_rows", **said))
     return at, runs
 
 
-def _ends(word: str) -> tuple[int, int]:
-    first, _, stop = word.partition(":")
-    return int(first), int(stop or int(first) + 1)
+# A map asks the same of a row several times.
+@lru_cache(maxsize=1 << 6)
+def _runs_said(ranges: tuple[str, ...]) -> Runs:
+    ends = [word.partition(":") for word in ranges]
+    firsts = np.array([int(first) for first, _, _ in ends], np.int64)
+    stops = np.array([int(stop) if stop else 0 for _, _, stop in ends], np.int64)
+    runs = np.stack([firsts, np.where(stops > 0, stops - firsts, 1)], 1)
+    runs.flags.writeable = False
+    return runs
 
 
 def _put_back(
