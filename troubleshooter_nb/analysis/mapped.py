@@ -211,7 +211,7 @@ class _Made:
             (target,) = alone[0].targets
             goal = self.goals.of(target, weight)
             made = self._results(weight, alone[0], sources)
-            self.entries.append(entry._replace(source=made[0], **_OF_VALUES) if made else entry)
+            self.entries.append(_with_values(entry, made[0]) if made else entry)
             self.pairs += [(entry.name, goal.name)] if goal is not None else []
             return
         self.entries.append(entry)
@@ -249,8 +249,16 @@ class _Made:
         return list(transformed([sources[name] for name in row.sources], transform))
 
 
-# What was known of the values before they were transformed.
-_OF_VALUES = {"statistics": {}, "digest": "", "fingerprint": (), "dtype": "", "shape": None}
+def _with_values(entry: Entry, source: ArraySource) -> Entry:
+    """The entry with values of which nothing is known that was known of its own."""
+    if source is entry.source:
+        return entry
+    return Entry(
+        *(entry.name, entry.site, source, entry.step, entry.rank, entry.order, entry.producer),
+        layer=entry.layer,
+        parent=entry.parent,
+        stack=entry.stack,
+    )
 
 
 def _place(entry: Entry, weight: _Weight) -> tuple[int, int, int, bool]:

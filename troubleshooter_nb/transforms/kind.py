@@ -216,8 +216,8 @@ class Kind:
         """
         try:
             left, read = iter(words), list[Value]()
-            for argument, count in zip(self.arguments, self._counts(len(words)), strict=True):
-                read += map(argument.read, map(str, itertools.islice(left, count)))
+            for argument, most in zip(self.arguments, self._counts(len(words)), strict=True):
+                read += map(argument.read, map(str, itertools.islice(left, most)))
             return tuple(read)
         except WeightMapError:
             raise

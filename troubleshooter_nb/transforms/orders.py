@@ -134,7 +134,7 @@ def _runs_said(ranges: tuple[str, ...]) -> Runs:
     ends = [word.partition(":") for word in ranges]
     firsts = np.array([int(first) for first, _, _ in ends], np.int64)
     stops = np.array([int(stop) if stop else 0 for _, _, stop in ends], np.int64)
-    runs = np.stack([firsts, np.where(stops > 0, stops - firsts, 1)], 1)
+    runs: Runs = np.stack([firsts, np.where(stops > 0, stops - firsts, 1)], 1)
     runs.flags.writeable = False
     return runs
 
