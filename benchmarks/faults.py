@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "notebooks"))
 from faulty.judging import Outcome, judged, judged_files
 from faulty.plan import draw, draw_way
 from faulty.sampled import BASE, forced
+from faulty.summarised import SIDES, summarised
 from faulty.tables import is_surely_wrong, print_tables
 from faulty.way_tables import print_ways
 from faulty.ways import MEMORY, WAYS
@@ -59,6 +60,11 @@ def arguments() -> argparse.Namespace:
         const=BASE,
         metavar="ELEMENTS",
         help=f"read no tensor of more elements whole, default {BASE}: what large ones rely on",
+    )
+    parser.add_argument(
+        "--statistics",
+        choices=SIDES,
+        help=f"of runs in {MEMORY}: what keeps statistics and fingerprints alone",
     )
     return parser.parse_args()
 
@@ -97,9 +103,8 @@ def carried_out(way: str, number: int, options: argparse.Namespace) -> Outcome:
     torch.set_num_threads(1)
     with forced(options.sampled) if options.sampled else contextlib.nullcontext():
         if way == MEMORY:
-            return judged(
-                draw(number, options.seed, options.only, options.family, options.mindspore)
-            )
+            run = draw(number, options.seed, options.only, options.family, options.mindspore)
+            return judged(summarised(run, options.statistics) if options.statistics else run)
         with tempfile.TemporaryDirectory(prefix="faults_") as folder:
             place = Path(folder)
             run = draw_way(WAYS[way], number, options.seed, place, options.only, options.family)

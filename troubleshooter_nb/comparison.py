@@ -127,6 +127,7 @@ class Comparison:
             origin_order                int64    place among the rows that created a difference
             source_error                float64  error of what the row was computed from
             growth                      float64  rel_l2_error over source_error or rounding
+            estimated_rel_l2            float64  rel_l2_error by fingerprints, without values
             identical                   bool     same dtype and the same bits everywhere
             allclose                    bool     |left - right| <= atol + rtol |right| everywhere
             allclose_ratio              float64  share of elements, 0 to 1

@@ -85,6 +85,7 @@ NOT_PLANTED = {
     "argument_order": "shows as the cause of the argument that changed; settings are not recorded",
     "constant_differs": "constants stand in glue, where the causes of their place are told",
     "bn_start_state": "statistics are recorded before their update",
+    "set_otherwise": "is said where no values are; settings are not recorded",
     "other_layer": "pairs of calls keep their classes in these networks",
 }
 FAULTS: list[Fault] = []

@@ -42,6 +42,7 @@ from troubleshooter_nb.analysis.causes.gather_training import (
     history_of,
     parameters_beside,
 )
+from troubleshooter_nb.analysis.causes.layer_settings import setting_suspicion
 from troubleshooter_nb.analysis.causes.layers import FITTERS
 from troubleshooter_nb.analysis.causes.lone import lone_rows, lone_suspicion, possible_names
 from troubleshooter_nb.analysis.causes.operands import Operators
@@ -199,6 +200,7 @@ class _Inquiry:
         self._ask_training()
         self._ask_self_noise()
         self._ask_lone()
+        self._ask_settings()
 
     def interrupt(self) -> None:
         """Keep what was found so far, and say that it is not all."""
@@ -817,6 +819,21 @@ class _Inquiry:
             found = self._put(row, lone_suspicion, *asked, otherwise=None)
             self._add(row, [] if found is None else [found])
 
+    def _ask_settings(self) -> None:
+        """Where no values say why a call created a difference: what was recorded of its layer."""
+        told = {suspicion.pair for suspicion in self.suspicions}
+        otherwise = layers_set_otherwise(self.comparison, self.flow)
+        for row in self.origins.created() if otherwise else ():
+            node = self.flow.node_of.get(row)
+            if node is None or node.direction == "backward" or self._number(row) in told:
+                continue
+            if settings := otherwise.get(node.path):
+                self._add(row, [setting_suspicion(settings)])
+
+    def _number(self, row: int) -> int:
+        """The pair number of a row."""
+        return int(self.flow.result["order"][row])
+
     def _fails_by_values(self) -> bool:
         return bool(np.isin(self.flow.result["verdict"], DIFFERING).any())
 
@@ -825,7 +842,7 @@ class _Inquiry:
         return int(np.flatnonzero(self.flow.result["order"] == tensor.pair)[0])
 
     def _add(self, row: int, suspicions: Iterable[Suspicion]) -> None:
-        number = int(self.flow.result["order"][row])
+        number = self._number(row)
         self.suspicions += [replace(s, pair=number) if s.pair < 0 else s for s in suspicions]
 
     def answer(self) -> Comparison:

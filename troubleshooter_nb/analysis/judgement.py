@@ -134,8 +134,11 @@ def _is_cast(flow: Flow, origins: Origins, row: int) -> bool:
     result = flow.result
     bits = min(int(result[f"{side}_significand_bits"][row]) for side in ("left", "right"))
     largest = max(abs(float(result[f"right_{end}"][row])) for end in ("min", "max"))
-    each = float(result["max_abs_error"][row]) <= 2.0**-bits * largest
-    return each and bool(origins.error[row] <= 2.0**-bits)
+    apart = float(result["max_abs_error"][row])
+    if np.isnan(apart):  # of two values of each side it is known
+        ends = ("min", "max")
+        apart = max(abs(float(result[f"left_{e}"][row] - result[f"right_{e}"][row])) for e in ends)
+    return apart <= 2.0**-bits * largest and bool(origins.error[row] <= 2.0**-bits)
 
 
 def _is_harmless(finding: Finding) -> bool:
@@ -162,7 +165,12 @@ def _without_effect(flow: Flow, origins: Origins, findings: Sequence[Finding]) -
     if origins.created():
         # What is carried from there is no other way of writing anything.
         fails = [r for r in fails if not origins.state[r]]
-    known = {r for r in fails if r not in flow.node_of and orders[r] in written_otherwise}
+    reordered = _reordered(flow)
+    known = {
+        row
+        for row in fails
+        if row not in flow.node_of and (orders[row] in written_otherwise or reordered[row])
+    }
     modules = {(flow.place(row), flow.module_of(row)[0]) for row in known}
     given = _given(flow)
     if any(row in given and row not in known for row in _failing(flow)):
@@ -177,6 +185,16 @@ def _without_effect(flow: Flow, origins: Origins, findings: Sequence[Finding]) -
         ):
             known.add(row)
     return sorted(known)
+
+
+def _reordered(flow: Flow) -> np.ndarray:
+    """Which rows hold the same values in another order, by all that was recorded of them."""
+    told: np.ndarray = flow.result["estimated_rel_l2"] > thresholds.REORDERED_ERROR
+    with np.errstate(invalid="ignore"):
+        for name in ("min", "max", "l2"):
+            left, right = (flow.result[f"{side}_{name}"] for side in ("left", "right"))
+            told = told & (np.abs(left - right) <= thresholds.FINGERPRINT_FLOOR * np.abs(right))
+    return told
 
 
 def _users_agree(flow: Flow, origins: Origins, row: int) -> bool:

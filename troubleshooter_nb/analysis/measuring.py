@@ -22,6 +22,7 @@ from troubleshooter_nb.metrics import compiled
 from troubleshooter_nb.metrics.floats import computable
 from troubleshooter_nb.metrics.pairwise import measure_many, pair_run
 from troubleshooter_nb.metrics.partial import Partial, Partials, merge_tree
+from troubleshooter_nb.metrics.sketches import BlockSketch
 from troubleshooter_nb.metrics.summary import magnitudes, summarise
 from troubleshooter_nb.metrics.verdict import Tolerance
 from troubleshooter_nb.pairing import Side
@@ -42,18 +43,23 @@ _SIDES: tuple[Side, Side] = ("left", "right")
 # New pages for every tensor cost more than comparing it.
 _memory = threading.local()
 
-# The statistics of a tensor whose partner has no values, or what a read error says.
-Other = dict[str, float] | str
+# The statistics of a tensor whose partner has no values, with its fingerprint where that has one,
+# or what a read error says.
+Other = dict[str, Any] | str
 
 
 class Piece(NamedTuple):
-    """Work on one row, or on a slice of it: handles and a flat range; one handle is summarised."""
+    """Work on one row, or on a slice of it: handles and a flat range; one handle is summarised.
+
+    `sketched` says that its fingerprint is asked for as well.
+    """
 
     pair: int
     left: ArraySource | None
     right: ArraySource | None
     start: int
     stop: int
+    sketched: bool = False
 
     @property
     def is_small(self) -> bool:
@@ -148,7 +154,11 @@ def pieces_of(rows: Rows) -> list[Piece]:
     lefts, rights = rows.left.sources, rows.right.sources
     for row in np.flatnonzero(free & (rows.has_values | rows.is_summarised)).tolist():
         left, right, size = lefts[row], rights[row], sizes[row]
-        if size <= SLICE or not both[row]:
+        if not both[row]:
+            partner = rows.right if right is None else rows.left
+            found.append(Piece(row, left, right, 0, size, bool(partner.fingerprint(row))))
+            continue
+        if size <= SLICE:
             found.append(Piece(row, left, right, 0, size))
             continue
         for start in range(0, size, SLICE):
@@ -313,7 +323,9 @@ def _measured(piece: Piece, asked: Tolerance) -> Partial | Other:
     try:
         if left is None or right is None:
             source = left if left is not None else right
-            return _summary(source, piece.stop) if source is not None else {}
+            if source is None:
+                return {}
+            return _summary(source, piece.stop, sketched=piece.sketched)
         rtol, atol = asked.of(left.dtype, right.dtype)
         with reading(left) as one, reading(right) as other:
             return merge_tree(
@@ -332,9 +344,20 @@ def _measured(piece: Piece, asked: Tolerance) -> Partial | Other:
         return message_of(error)
 
 
-def _summary(source: ArraySource, size: int) -> dict[str, float]:
+def _summary(source: ArraySource, size: int, *, sketched: bool) -> dict[str, Any]:
     """The statistics of a tensor; with infinities also how many are below zero."""
-    figures, _ = summarise(source.read, size)
+    numbers = BlockSketch()
+
+    def read(start: int, stop: int) -> np.ndarray:
+        values = source.read(start, stop)
+        if sketched:
+            numbers.add(start, values)
+        return values
+
+    summary, _ = summarise(read, size)
+    figures: dict[str, Any] = dict(summary)
+    if sketched:
+        figures["fingerprint"] = tuple(numbers.numbers.tolist())
     if not figures["inf_count"]:
         return figures
     below = 0

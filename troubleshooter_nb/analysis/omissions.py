@@ -25,6 +25,7 @@ def gaps_of(columns: Table, pairing: Pairing, tolerance: Tolerance) -> tuple[Gap
     found = gaps_of_notes("left", pairing.left.notes)
     found += gaps_of_notes("right", pairing.right.notes)
     found += _without_values(columns, pairing)
+    found += _by_fingerprints(columns)
     found += _share(columns)
     found += _unseen(columns, tolerance)
     return tuple(found)
@@ -52,6 +53,13 @@ def _without_values(columns: Table, pairing: Pairing) -> list[Gap]:
         return []
     # What that leaves open is counted pair by pair: checksums may prove the rest.
     return [Gap(Message(f"gaps.no_values_{'both' if len(sides) == 2 else sides[0]}"), 0)]
+
+
+def _by_fingerprints(columns: Table) -> list[Gap]:
+    """Pairs that pass by their fingerprints, which say nothing of single elements."""
+    passes = np.isin(columns["reason_id"], ("fingerprints_agree", "fingerprints_rounding"))
+    count = int(np.count_nonzero(passes))
+    return [Gap(Message("gaps.by_fingerprints", count=count), 0)] if count else []
 
 
 def _unseen(columns: Table, tolerance: Tolerance) -> list[Gap]:

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from troubleshooter_nb.analysis.measuring import Measurements
-from troubleshooter_nb.analysis.recorded import judge_recorded
+from troubleshooter_nb.analysis.recorded import fingerprint_distance, judge_recorded
 from troubleshooter_nb.analysis.rows import Rows
 from troubleshooter_nb.collector import uncollected
 from troubleshooter_nb.columns.column import described
@@ -127,6 +127,11 @@ def _judge_recorded(
     if judged.name == "undecidable":
         judged = _unread(rows, row) or judged
     figures: dict[str, float] = {"identical": judged.name == "identical"}
+    apart, norm = fingerprint_distance(*sides)
+    if norm > 0:
+        figures["estimated_rel_l2"] = apart / norm
+    for name, side in zip(_SIDES, sides, strict=True):
+        figures[f"{name}_significand_bits"] = side.significand_bits
     for name, side, there in zip(_SIDES, sides, has, strict=True):
         # Those of a tensor that is there are over its finite values, as everywhere.
         known = side.statistics if computed is None or not there else computed

@@ -100,8 +100,8 @@ def _written_otherwise(flow: Flow, rows: np.ndarray) -> Check | None:
 def _same(flow: Flow, rows: np.ndarray) -> np.ndarray:
     """Which rows are bit-equal, equal values in another dtype, or one and the same number."""
     found: np.ndarray = flow.result["identical"][rows] | (flow.result["unequal_count"][rows] == 0)
-    # Of statistics only those pass whose minimum is their maximum.
-    is_unread = np.isnan(flow.result["rel_l2_error"][rows])
+    # Of statistics those pass whose minimum is their maximum, and by fingerprints.
+    is_unread = np.isnan(_errors(flow, rows)) | (flow.result["estimated_rel_l2"][rows] == 0)
     same: np.ndarray = found | (is_unread & (flow.result["verdict"][rows] == "pass"))
     return same
 
@@ -112,12 +112,18 @@ def _are_exact(flow: Flow, rows: np.ndarray) -> np.ndarray:
     return np.array([is_integer_name(name) for name in names], bool)
 
 
+def _errors(flow: Flow, rows: np.ndarray) -> np.ndarray:
+    """Relative errors of rows, by fingerprints where a side has no values."""
+    measured, told = (flow.result[name][rows] for name in ("rel_l2_error", "estimated_rel_l2"))
+    return np.asarray(np.where(np.isnan(measured), told, measured))
+
+
 def _are_rounding(flow: Flow, rows: np.ndarray) -> np.ndarray:
     """Where a difference is no more than a conversion or a save in the coarser dtype leaves."""
     names = (flow.result[f"{side}_dtype"][rows].tolist() for side in ("left", "right"))
     limits = [_largest_rounding(*both) for both in zip(*names, strict=True)]
     # The error is that of what is finite on both sides.
-    is_near = flow.result["rel_l2_error"][rows] <= np.array(limits, np.float64)
+    is_near = _errors(flow, rows) <= np.array(limits, np.float64)
     found: np.ndarray = is_near & (flow.result["verdict"][rows] != "nan")
     return found
 
@@ -154,10 +160,14 @@ def _dtypes(flow: Flow) -> Check | None:
     return Check("dtypes", "note", values)
 
 
-def layers_set_otherwise(comparison: Comparison, flow: Flow) -> set[str]:
-    """Paths, on the right, of layers of which a recorded setting differs."""
-    known = _settings(comparison, flow)
-    return {path for path, _, mine, theirs in known if mine != theirs}
+def layers_set_otherwise(comparison: Comparison, flow: Flow) -> dict[str, list[str]]:
+    """By path, on the right, of layers that are set otherwise: the settings that differ, said."""
+    found: dict[str, list[str]] = {}
+    for path, name, mine, theirs in _settings(comparison, flow):
+        if mine != theirs:
+            said = Message("evidence.set_to", name=name, left=str(mine), right=str(theirs))
+            found.setdefault(path, []).append(said)
+    return found
 
 
 def _settings(comparison: Comparison, flow: Flow) -> Iterator[tuple[str, str, Any, Any]]:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from troubleshooter_nb.metrics.floats import dtype_from_token, unit_roundoff
+from troubleshooter_nb.metrics.floats import arithmetic_of, dtype_from_token, unit_roundoff
 from troubleshooter_nb.metrics.noise import noise_bound
+from troubleshooter_nb.metrics.sketches import estimated_l2
+from troubleshooter_nb.metrics.summary import bits_seen, used_significand_bits
 from troubleshooter_nb.metrics.verdict import (
     Tolerance,
     Verdict,
+    judge_fingerprints,
     judge_statistics,
     of_both,
     verdict,
@@ -23,13 +26,16 @@ from troubleshooter_nb.naming import is_process_group
 from troubleshooter_nb.shapes import Shape, shape_text
 from troubleshooter_nb.thresholds import FEWEST_SYSTEMATIC, SYSTEMATIC_ROUNDOFFS
 
+_WORDS = ("nan", "inf")
+
 
 @dataclass(frozen=True)
 class Recorded:
     """What a dump says about one entry beside its values.
 
     `value` is the JSON text of what is no tensor; `statistics` holds what is known of min, max,
-    mean, l2, nan_count, inf_count; `crc32` is -1 and `size` -1 where unknown.
+    mean, l2, nan_count, inf_count; `crc32` is -1 and `size` -1 where unknown. `fingerprint` has the
+    17 numbers of `metrics.sketches`; it is empty where unknown.
     """
 
     value: str = ""
@@ -39,6 +45,7 @@ class Recorded:
     crc32: int = -1
     digest: str = ""
     statistics: Mapping[str, float] = field(default_factory=dict)
+    fingerprint: Sequence[float] = ()
 
     @property
     def constant(self) -> float | None:
@@ -47,8 +54,20 @@ class Recorded:
         finite = not (self.statistics.get("nan_count", -1) or self.statistics.get("inf_count", -1))
         return low if low == high and finite else None
 
+    @property
+    def significand_bits(self) -> int:
+        """What the extremes use, which are two of the values; 0 where they do not tell."""
+        try:
+            dtype = dtype_from_token(self.dtype)
+        except ValueError:
+            return 0
+        ends = [self.statistics.get(name, math.nan) for name in ("min", "max")]
+        if arithmetic_of(dtype) != "float" or not all(map(math.isfinite, ends)):
+            return 0
+        return used_significand_bits(bits_seen(np.array(ends).astype(dtype)), dtype)
 
-def over_all_values(computed: Mapping[str, float]) -> dict[str, float]:
+
+def over_all_values(computed: Mapping[str, Any]) -> dict[str, Any]:
     """Computed statistics as a tool records them: of all values, infinities included.
 
     Parameters
@@ -75,8 +94,9 @@ def judge_recorded(left: Recorded, right: Recorded, tolerance: Tolerance) -> Ver
     Notes
     -----
     A checksum proves equality (two of CRC-32 agree by chance once in 4e9), statistics only
-    difference; of tensors whose minimum is their maximum they say everything. What rounding in
-    the dtype of the tensors explains is no difference.
+    difference; of tensors whose minimum is their maximum they say everything. Fingerprints tell
+    how far the tensors are apart as a whole. What rounding in the dtype of the tensors explains is
+    no difference.
     """
     if left.value or right.value:
         return _judge_values(left, right, tolerance)
@@ -92,6 +112,10 @@ def judge_recorded(left: Recorded, right: Recorded, tolerance: Tolerance) -> Ver
     found = judge_statistics(left.statistics, right.statistics, tolerance, size=size, dtypes=dtypes)
     if found.name != "undecidable":
         return found
+    if found.reason == "undecidable" and dtypes is not None and same_bits is None:
+        apart, norm = fingerprint_distance(left, right)
+        if not math.isnan(apart):
+            return judge_fingerprints(apart, norm, tolerance, size=size, dtypes=dtypes)
     if found.reason == "statistics_both":
         other_bits = same_bits is False and "NaN" in found.detail and not tolerance.equal_nan
         return verdict("nan", "digest_differs_nan") if other_bits else found
@@ -102,6 +126,19 @@ def judge_recorded(left: Recorded, right: Recorded, tolerance: Tolerance) -> Ver
         return verdict("differs", "digest_differs")
     kinds = _digest_kinds(left, right)
     return verdict("undecidable", "digest_kinds" if kinds else "nothing_shared", kinds)
+
+
+def fingerprint_distance(left: Recorded, right: Recorded) -> tuple[float, float]:
+    """How far two tensors are apart by their fingerprints, and the norm of the right one.
+
+    nan where a side has none, holds NaN or infinities, or its norm is not known.
+    """
+    norm = right.statistics.get("l2", math.nan)
+    known = bool(left.fingerprint) and bool(right.fingerprint) and math.isfinite(norm)
+    counts = (side.statistics.get(f"{word}_count", 0) for side in (left, right) for word in _WORDS)
+    if not known or any(count > 0 for count in counts):
+        return math.nan, norm
+    return estimated_l2(np.array(left.fingerprint), np.array(right.fingerprint)), norm
 
 
 def _dtypes(left: Recorded, right: Recorded) -> tuple[np.dtype, np.dtype] | None:

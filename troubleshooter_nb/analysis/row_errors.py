@@ -27,8 +27,8 @@ _SIDES = ("left", "right")
 def errors_of(flow: Flow) -> np.ndarray:
     """Relative L2 error of each row, shape (n,).
 
-    Of statistics an estimate from below; inf where NaN, infinities or shapes differ; nan where
-    nothing was compared.
+    Of fingerprints an estimate, of other statistics one from below; inf where NaN, infinities or
+    shapes differ; nan where nothing was compared.
     """
     result = flow.result
     errors: np.ndarray = result["rel_l2_error"].astype(np.float64)
@@ -36,7 +36,8 @@ def errors_of(flow: Flow) -> np.ndarray:
     verdicts = result["verdict"]
     unknown = np.isnan(errors) & np.isin(verdicts, (*DIFFERING, "undecidable", "pass", "rounding"))
     rows = np.flatnonzero(unknown)
-    errors[rows] = _of_statistics(result, rows)
+    told = result["estimated_rel_l2"][rows]
+    errors[rows] = np.where(np.isnan(told), _of_statistics(result, rows), told)
     _weigh_cancelled(flow, errors)
     _weigh_filled(flow, errors)
     mismatched = (result["nan_mismatch_count"] > 0) | (result["inf_mismatch_count"] > 0)
@@ -209,7 +210,8 @@ def precision_of(flow: Flow, side: str, rows: Collection[int]) -> float:
     bits of precision.
     """
     bits = flow.result[f"{side}_significand_bits"]
-    floats = (bits > 1) & np.isfinite(flow.result["rel_l2_error"])
+    figures = [flow.result[name] for name in ("rel_l2_error", "estimated_rel_l2")]
+    floats = (bits > 1) & np.isfinite(figures).any(axis=0)
     among = np.zeros(flow.count, bool)
     among[list(rows)] = True
     chosen = bits[floats & among]

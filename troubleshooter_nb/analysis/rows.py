@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from troubleshooter_nb.analysis.recorded import Recorded, over_all_values
-from troubleshooter_nb.dump import ArraySource, Dump, object_array
+from troubleshooter_nb.dump import ArraySource, Dump, fingerprints_of, object_array
 from troubleshooter_nb.metrics.summary import SUMMARY_FIGURES
 from troubleshooter_nb.metrics.verdict import Verdicts, expected_missing, verdict
 from troubleshooter_nb.naming import CALL_KINDS
@@ -105,13 +105,15 @@ class SideRows:
         recorded = (self.column("crc32", -1) >= 0) | ~np.isnan(self.column("max", np.nan))
         return np.asarray((self.column("status") == "unreadable") & ~recorded, bool)
 
-    def recorded(self, row: int, computed: Mapping[str, float] | None = None) -> Recorded:
+    def recorded(self, row: int, computed: Mapping[str, Any] | None = None) -> Recorded:
         """What is known of a row without reading it, or from its values as `computed`."""
         entry = Row(self._recorded, int(self.entries[row]))
         if computed is None:
             known = {name: entry[name] for name in (*SUMMARY_FIGURES, "crc32")}
+            numbers = self.fingerprint(row)
         else:
             known = over_all_values(computed)
+            numbers = known.pop("fingerprint", ())
         return Recorded(
             value=str(entry["value"]),
             dtype=str(entry["dtype"]),
@@ -120,7 +122,17 @@ class SideRows:
             crc32=int(known.pop("crc32")),
             digest=str(entry["digest"]),
             statistics=known,
+            fingerprint=numbers,
         )
+
+    def fingerprint(self, row: int) -> tuple[float, ...]:
+        """The recorded fingerprint of a row; empty where there is none."""
+        entry = int(self.entries[row])
+        return self._fingerprints[entry] if entry >= 0 else ()
+
+    @cached_property
+    def _fingerprints(self) -> list[tuple[float, ...]]:
+        return fingerprints_of(self.dump.index)
 
     @cached_property
     def _recorded(self) -> dict[str, list[Any]]:

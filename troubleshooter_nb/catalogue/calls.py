@@ -31,6 +31,15 @@ CAUSES: dict[str, Cause] = {
         proof=recomputed("{layer} is {left_class} on the left and {right_class} on the right",
             "{layer} 左侧为 {left_class}，右侧为 {right_class}"),
         repair=("Use one layer on both sides.", "在两侧使用同一种层。")),
+    "set_otherwise": Cause(("The layer is set otherwise on the two sides", "该层在两侧的设置不同"),
+        proof=("Recorded of this layer: {settings}. Its inputs agree and what it gives does not; "
+            "whether that is all the values do not say.",
+            "该层记录的设置：{settings}。其输入一致而输出不同；是否仅因此，数值未能说明。"),
+        repair=("Set it alike on both sides; if it still differs, record its values "
+            "(keep=\"tensor\").",
+            "在两侧采用相同设置；若仍不同，请记录其数值（keep=\"tensor\"）。"),
+        # A setting may have no effect on what was called.
+        at_most=0.7),
     "kernel_fault": Cause(("One side's kernel is not exact", "一侧的算子实现不精确"),
         proof=("Against the formula in float64, from each side's own input: left {left}, right "
             "{right}. Relative error of the two outputs {before}.",

@@ -142,6 +142,9 @@ RESULT_COLUMNS = by_name(
         "relative L2 error over source_error, or over what rounding leaves if that is more",
         ("growth", "放大"), format="growth", shown=at(80, *_TABLES) | at(62, "opened"),
         is_figure=True, needs="origin"),
+    Column("estimated_rel_l2", "float64",
+        "relative L2 error by fingerprints, where a side has no values; nan elsewhere",
+        ("rel L2 by fingerprints", "据指纹的相对 L2"), shown=at(43, "opened"), is_figure=True),
     *PAIR_FIGURES.values(),
     *_OF_SIDES,
 )

@@ -2,6 +2,7 @@
 
 # fmt: off
 MESSAGES: dict[str, tuple[str, str]] = {
+    "set_to": ("{name} {left} on the left, {right} on the right", "{name} 左侧为 {left}，右侧为 {right}"),
     # What a tensor was drawn from: `metrics.initialisers`.
     "uniform_bound": ("uniform, bound {bound:.4g} = {rule}", "均匀分布，上界 {bound:.4g} = {rule}"),
     "of_transposed": ("{rule} of the transposed layout", "{rule}（按转置布局）"),

@@ -327,6 +327,50 @@ def judge_statistics(
     return _undecided(left, right, tolerance, size)
 
 
+def judge_fingerprints(
+    apart: float,
+    norm: float,
+    tolerance: Tolerance,
+    *,
+    size: int,
+    dtypes: tuple[np.dtype, np.dtype],
+) -> Verdict:
+    """Verdict by the distance that fingerprints tell: of the tensors as a whole, not by element.
+
+    Parameters
+    ----------
+    apart : float
+        From `metrics.sketches.estimated_l2`.
+    norm : float
+        Norm of the right side, in the same unit.
+    tolerance : Tolerance
+        `rtol` times the norm is within it, as is what no single element could exceed `atol` by.
+    size : int
+        Number of elements.
+    dtypes : tuple of two numpy dtypes
+        Stored dtypes. Of integers and bool any distance is a difference.
+
+    Notes
+    -----
+    An estimate passes when the largest distance behind it is within the tolerance, and differs when
+    the smallest one is out of reach of elements that all are; between them nothing is decided.
+    """
+    relative = apart / norm if norm > 0 else (np.inf if apart else 0.0)
+    shown = f"{relative:.1e}"
+    largest = thresholds.FINGERPRINT_BELOW * apart
+    least = apart / thresholds.FINGERPRINT_ABOVE
+    rtol, atol = tolerance.of(*dtypes)
+    noise = 0.0 if are_exact(*dtypes) else noise_bound(*dtypes).rel_l2
+    floor = 0.0 if are_exact(*dtypes) else thresholds.FINGERPRINT_FLOOR
+    if largest <= rtol * norm or largest <= atol:
+        return verdict("pass", "fingerprints_agree", shown)
+    if relative <= floor or largest <= noise * norm:
+        return verdict("rounding", "fingerprints_rounding", shown)
+    if least > max(rtol * norm + atol * size**0.5, noise * norm):
+        return verdict("differs", "fingerprints_differ", shown)
+    return verdict("undecidable", "fingerprints_between", shown)
+
+
 def _nonfinite(left: Mapping[str, float], right: Mapping[str, float]) -> Verdict | None:
     """The verdict of NaN or infinities that are not alike; None where nothing says so."""
     for name, word in (("nan_count", "NaN"), ("inf_count", "Inf")):
