@@ -29,6 +29,8 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "lacks_autocast_of": ("these give other dtypes than they did, and the record lacks whether autocast was on: {names:8}", "以下层结果的 dtype 与记录不同，而记录未说明是否启用了 autocast：{names:8}"),
     "unsteady": ("the call gives something else each time: it draws on a state that no record holds", "该调用每次结果不同：它依赖记录无法保存的状态"),
     "unsteady_of": ("these give something else each time, as they draw on a state that no record holds: {names:8}", "以下层每次结果不同，因其依赖记录无法保存的状态：{names:8}"),
+    "renamed": ("these were taken for the same layers, else say so in mapping: {pairs:8}", "以下各层被视为相同，若不对请在 mapping 中说明：{pairs:8}"),
+    "pair": ("{own} = {theirs}", "{own} = {theirs}"),
     "not_replayed": ("these could not be replayed, the rows say why: {names:8}", "以下层无法重放，原因见各行：{names:8}"),
     "never_called": ("the record has no call of {names:8}", "记录中没有这些层的调用：{names:8}"),
     "no_outputs": ("the record has no outputs of {names:8}; record with outputs=True", "记录中没有这些层的输出：{names:8}；请以 outputs=True 记录"),

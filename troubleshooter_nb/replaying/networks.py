@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb.analysis.align import pair_dumps
-from troubleshooter_nb.convert.rules import Rule, Target, rules_for
+from troubleshooter_nb.convert.rules import Rule, Target, counterparts, rules_for, without_counterpart
 from troubleshooter_nb.dump import Dump, Entry
 from troubleshooter_nb.errors import ArgumentTypeError, EntryNotFoundError
 from troubleshooter_nb.frameworks import Adapter, adapter_of_network, recording_of, replaying_of
@@ -129,6 +130,12 @@ def leaf_rule(network: Network, path: str, call: RecordedCall, leaf: str) -> tup
     return None
 
 
+def needs_none(network: Network, leaf: str, call: RecordedCall) -> bool:
+    """Whether the other framework has no such tensor, and needs none: a counter of batches."""
+    theirs = framework_of(call, network.adapter.NAME)
+    return theirs != network.adapter.NAME and leaf.rpartition(".")[2] in without_counterpart()
+
+
 def recorded_paths(network: Network, dump: Dump, mapping: Any, paths: set[str]) -> dict[str, str]:
     """By path of the network, where the record has that layer.
 
@@ -159,13 +166,65 @@ def recorded_paths(network: Network, dump: Dump, mapping: Any, paths: set[str]) 
         own = left.columns["path"][int(table["left_entry"][at])]
         votes[str(own)][str(right.columns["path"][int(table["right_entry"][at])])] += 1
     found = {path: each.most_common(1)[0][0] for path, each in votes.items()}
-    taken_already = set(found.values())
-    found |= {
-        path: path
-        for path in network.layers
-        if path not in found and path in paths and path not in taken_already
-    }
+    for path in network.layers:
+        if path in paths and path not in found and path not in found.values():
+            found[path] = path
+    return found | _alike(network, dump, found)
+
+
+def _alike(network: Network, dump: Dump, found: Mapping[str, str]) -> dict[str, str]:
+    """Layers that are still alone, paired by class and sizes of parameters, in their order."""
+    own = {p: t for p, t in _tokens_of(network).items() if p not in found}
+    theirs = {p: t for p, t in _tokens(dump).items() if p not in found.values()}
+    pairs: dict[str, str] = {}
+    for token in dict.fromkeys(own.values()):
+        here = [path for path, one in own.items() if one == token]
+        there = [path for path, one in theirs.items() if one == token]
+        if len(here) == len(there):
+            pairs |= dict(zip(here, there, strict=True))
+    return pairs
+
+
+_Token = tuple[str, tuple[int, ...]]
+
+
+def _tokens_of(network: Network) -> dict[str, _Token]:
+    facts = recording_of(network.adapter).facts
+    found = {}
+    for path, layer in network.layers.items():
+        kind = network.kinds.get(path, layer.layer)
+        sizes = [
+            math.prod(facts(one.tensor).shape)
+            for one in network.owned[path]
+            if one.leaf.rpartition(".")[2] not in without_counterpart()
+        ]
+        if layer.has_forward:
+            found[path] = _word(kind, network.adapter.NAME), tuple(sorted(sizes))
     return found
+
+
+def _tokens(dump: Dump) -> dict[str, _Token]:
+    """By path, the class in torch's word and the sizes of what the layer holds."""
+    columns = dump.columns
+    sizes: dict[str, dict[str, int]] = defaultdict(dict)
+    words: dict[str, str] = {}
+    for row in np.flatnonzero((columns["kind"] == "module") & (columns["call"] == 0)).tolist():
+        if columns["direction"][row] != "forward":
+            continue
+        path, slot = str(columns["path"][row]), str(columns["slot"][row])
+        theirs = _PREFIXES.get(str(columns["name"][row]).partition(".")[0], "torch")
+        layer = str(columns["layer"][row])
+        words.setdefault(path, _word(f"nn.{layer}" if theirs == "mindspore" else layer, theirs))
+        is_held = columns["role"][row] in ("parameter", "buffer")
+        if is_held and slot.rpartition(".")[2] not in without_counterpart():
+            sizes[path][slot] = int(columns["size"][row])
+    return {path: (word, tuple(sorted(sizes[path].values()))) for path, word in words.items()}
+
+
+def _word(kind: str, framework: str) -> str:
+    """A class in torch's word."""
+    others = counterparts(kind, "torch") if framework == "mindspore" else ()
+    return others[0] if others else kind.rpartition(".")[2]
 
 
 def _mapped(network: Network, mapping: Any, paths: set[str]) -> dict[str, str]:

@@ -26,7 +26,7 @@ from troubleshooter_nb.naming.msprobe import RowName, format_row_name
 from troubleshooter_nb.pairing import Match, Pairing
 from troubleshooter_nb.ranges import whole
 from troubleshooter_nb.replaying.arguments import Arguments, Leaf, arguments_of
-from troubleshooter_nb.replaying.networks import Network, leaf_rule, recorded_paths
+from troubleshooter_nb.replaying.networks import Network, framework_of, leaf_rule, needs_none, recorded_paths
 from troubleshooter_nb.replaying.recorded_calls import RecordedCall, RecordedCalls, calls_of
 from troubleshooter_nb.run_card import RunCard
 from troubleshooter_nb.table import taken
@@ -148,7 +148,8 @@ class _Run:
         try:
             given = arguments_of(call, self.dump)
             values, lacks, dtypes = self._values(path, call)
-            random = call.state.random
+            is_own = framework_of(call, self.network.adapter.NAME) == self.network.adapter.NAME
+            random = call.state.random if is_own else None
             state = None if random is None else whole(random).view(np.uint8)
         except (TroubleshooterError, ValueError) as error:
             return _Replayed({}, message_of(error))
@@ -164,7 +165,8 @@ class _Run:
         except Exception as error:  # of the layer, or of what it is given
             return _Replayed({}, _raised(error), tuple(lacks))
         lacks += self._lacking(path, call, given, conditions, dtypes, found, drew)
-        referee, why = self._refereed(path, given, conditions, drew)
+        is_drawn = drew or any(lack.id == "replays.unsteady" for lack in lacks)
+        referee, why = self._refereed(path, given, conditions, is_drawn)
         return _Replayed(found, "", tuple(lacks), referee, why)
 
     def _call(
@@ -217,6 +219,8 @@ class _Run:
                     continue
                 array = self._value(inner, owned.leaf, call)
                 own = facts(owned.tensor)
+                if array is None and needs_none(self.network, owned.leaf, call):
+                    continue
                 if array is None or array.shape != own.shape:
                     lacking[owned.role].append(owned.name)
                     continue
@@ -415,7 +419,12 @@ class _Run:
                 of_kind[lack.id].append(path or call.layer)
             if one.reason:
                 raised.append(path or call.layer)
-        notes: list[str] = [
+        renamed = {own: theirs for own, theirs in self.paths.items() if own != theirs}
+        notes: list[str] = []
+        if renamed:
+            pairs = [Message("replays.pair", own=own, theirs=one) for own, one in renamed.items()]
+            notes.append(Message("replays.renamed", pairs=pairs))
+        notes += [
             Message(f"{kind}_of", names=list(dict.fromkeys(names)))
             for kind, names in sorted(of_kind.items())
         ]
@@ -430,7 +439,8 @@ class _Run:
 
 
 def _raised(error: Exception) -> Message:
-    text = " ".join(str(error).split())[:200]
+    # MindSpore puts the stack of C++ behind it.
+    text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")[:300]
     return Message("replays.raised", kind=type(error).__name__, what=Foreign(text))
 
 
