@@ -16,10 +16,10 @@ from types import FrameType, MappingProxyType
 from typing import Any
 
 from troubleshooter_nb.capture.leaves import leaves_of, leaves_of_output
+from troubleshooter_nb.capture.nesting import nesting_of
 from troubleshooter_nb.capture.plan import Event, Plan, Sink
 from troubleshooter_nb.capture.stacks import Stacks
 from troubleshooter_nb.capture.values import Values
-from troubleshooter_nb.capture.nesting import nesting_of
 from troubleshooter_nb.formats.record_entries import LONGEST_TEXT
 from troubleshooter_nb.frameworks.recording import (
     ApiCall,
@@ -30,7 +30,6 @@ from troubleshooter_nb.frameworks.recording import (
     Slotted,
 )
 from troubleshooter_nb.naming import Role, Site
-
 
 
 @dataclass(slots=True, eq=False)

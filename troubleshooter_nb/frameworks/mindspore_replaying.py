@@ -43,9 +43,7 @@ def lead_dtype(layer: Any) -> str:
     return next((kind for kind in kinds if "float" in kind), "")
 
 
-def tensor_like(
-    layer: Any, array: np.ndarray, strides: Sequence[int] = (), dtype: str = ""
-) -> Any:
+def tensor_like(layer: Any, array: np.ndarray, strides: Sequence[int] = (), dtype: str = "") -> Any:
     """A tensor in C order: no other can be made from values."""
     if dtype and _is_float(array.dtype):
         array = array.astype(dtype_from_token(dtype))
@@ -117,7 +115,9 @@ def _restored(cell: Any) -> Iterator[None]:
         now = vars(cell)
         for name in now.keys() - attributes.keys():
             del now[name]
-        now.update({name: value for name, value in attributes.items() if now.get(name) is not value})
+        now.update(
+            {name: value for name, value in attributes.items() if now.get(name) is not value}
+        )
         cell._params.update(held)
         for name, tensor in _own_values(cell).items():
             if name in values and not _equal(tensor, values[name]):

@@ -137,7 +137,9 @@ def _restored(module: torch.nn.Module) -> Iterator[None]:
         now = vars(module)
         for name in now.keys() - attributes.keys():
             del now[name]
-        now.update({name: value for name, value in attributes.items() if now.get(name) is not value})
+        now.update(
+            {name: value for name, value in attributes.items() if now.get(name) is not value}
+        )
         for name, items in held.items():
             place = attributes[name]
             if [*map(id, place.values())] != [*map(id, items.values())]:
@@ -158,7 +160,9 @@ def _lent(layer: torch.nn.Module, conditions: Conditions) -> Iterator[None]:
                 if is_first:
                     own, array = tensor.detach(), values.get(id(tensor))
                     copy = torch.empty_like(own, dtype=_wide(own, wide))
-                    done[id(tensor)] = copy.copy_(own if array is None else torch_._tensor_of(array))
+                    done[id(tensor)] = copy.copy_(
+                        own if array is None else torch_._tensor_of(array)
+                    )
                 if name in module._buffers:
                     module._buffers[name] = done[id(tensor)]
                 elif is_first:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from troubleshooter_nb.dump import Dump
+from troubleshooter_nb.dump import ArrayInMemory, ArraySource, Dump
 from troubleshooter_nb.errors import ArgumentError
+from troubleshooter_nb.formats.record_entries import BroadcastSource
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.ranges import whole
 from troubleshooter_nb.replaying.recorded_calls import RecordedCall
@@ -20,10 +21,14 @@ _MOST_PLACES = 4096  # of arguments, or of a list among them, that only numbers 
 
 
 class Leaf(NamedTuple):
-    """A tensor among arguments, with the strides it had; () in C order."""
+    """A tensor among arguments, with the strides it had; () in C order.
+
+    Leaves of one `value` were one tensor: an attention looks whether its keys are its queries.
+    """
 
     array: np.ndarray
     strides: tuple[int, ...] = ()
+    value: Hashable = None
 
 
 class Word(NamedTuple):
@@ -40,15 +45,19 @@ class Arguments(NamedTuple):
     keywords: Mapping[str, Any]
 
     def made(self, make: Callable[[Any], Any]) -> tuple[list[Any], dict[str, Any]]:
-        """New arguments; `make` is asked for each leaf and word."""
-        args = [_made(one, make) for one in self.args]
-        return args, {name: _made(one, make) for name, one in self.keywords.items()}
+        """New arguments; `make` is asked for each word and once for each tensor."""
+        known: dict[Hashable, Any] = {}
 
-    def leaves(self) -> list[Leaf]:
-        """The tensors."""
-        found: list[Leaf] = []
-        self.made(lambda one: found.append(one) if isinstance(one, Leaf) else None)
-        return found
+        def once(one: Any) -> Any:
+            if not isinstance(one, Leaf):
+                return make(one)
+            key = (one.value, one.strides)
+            if key not in known:
+                known[key] = make(one)
+            return known[key]
+
+        args = [_made(one, once) for one in self.args]
+        return args, {name: _made(one, once) for name, one in self.keywords.items()}
 
 
 def _made(value: Any, make: Callable[[Any], Any]) -> Any:
@@ -88,7 +97,9 @@ def _rebuilt(node: Any, slot: str, call: RecordedCall, dump: Dump, levels: int =
     is_sound = isinstance(node, list) and len(node) == 2 and levels > 0
     kind, parts = node if is_sound else ("lost", "?")
     if kind in ("list", "tuple") and isinstance(parts, list):
-        made = [_rebuilt(one, f"{slot}.{at}", call, dump, levels - 1) for at, one in enumerate(parts)]
+        made = [
+            _rebuilt(one, f"{slot}.{at}", call, dump, levels - 1) for at, one in enumerate(parts)
+        ]
         return made if kind == "list" else tuple(made)
     if kind == "dict" and isinstance(parts, list):
         pairs = [pair for pair in parts if isinstance(pair, list) and len(pair) == 2]
@@ -108,7 +119,8 @@ def _leaf(slot: str, call: RecordedCall, dump: Dump) -> Any:
         raise ArgumentError(Message("replays.argument_missing", slot=slot))
     source, columns = dump.sources[row], dump.columns
     if source is not None:
-        return Leaf(whole(source), tuple(call.state.strides.get(slot, ())))
+        strides = tuple(call.state.strides.get(slot, ()))
+        return Leaf(whole(source), strides, _identity(source, slot))
     text, kind = str(columns["value"][row]), str(columns["dtype"][row])
     if text:
         return _plain(text, kind)
@@ -116,6 +128,15 @@ def _leaf(slot: str, call: RecordedCall, dump: Dump) -> Any:
         raise ArgumentError(Message("replays.argument_missing", slot=slot))
     why = columns["reason"][row] or Message("replays.statistics_only")
     raise ArgumentError(Message("replays.argument_unread", slot=slot, why=why))
+
+
+def _identity(source: ArraySource, slot: str) -> Hashable:
+    """What is equal where two slots of a call were given one tensor."""
+    if isinstance(source, BroadcastSource):
+        return _identity(source.source, slot), source.shape
+    if isinstance(source, ArrayInMemory):
+        return id(source.array)
+    return source if isinstance(source, Hashable) else slot
 
 
 def _plain(text: str, kind: str) -> Any:

@@ -12,7 +12,13 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb.analysis.align import pair_dumps
-from troubleshooter_nb.convert.rules import Rule, Target, counterparts, rules_for, without_counterpart
+from troubleshooter_nb.convert.rules import (
+    Rule,
+    Target,
+    counterparts,
+    rules_for,
+    without_counterpart,
+)
 from troubleshooter_nb.dump import Dump, Entry
 from troubleshooter_nb.errors import ArgumentTypeError, EntryNotFoundError
 from troubleshooter_nb.frameworks import Adapter, adapter_of_network, recording_of, replaying_of
@@ -105,7 +111,9 @@ def framework_of(call: RecordedCall, otherwise: str) -> str:
     return _PREFIXES.get(call.name.partition(".")[0], otherwise)
 
 
-def leaf_rule(network: Network, path: str, call: RecordedCall, leaf: str) -> tuple[str, Rule] | None:
+def leaf_rule(
+    network: Network, path: str, call: RecordedCall, leaf: str
+) -> tuple[str, Rule] | None:
     """The recorded leaf of a parameter, and how it gets to this network's framework.
 
     None where both frameworks are the same, or no rule knows the layer.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -26,12 +27,27 @@ from troubleshooter_nb.naming.msprobe import RowName, format_row_name
 from troubleshooter_nb.pairing import Match, Pairing
 from troubleshooter_nb.ranges import whole
 from troubleshooter_nb.replaying.arguments import Arguments, Leaf, arguments_of
-from troubleshooter_nb.replaying.networks import Network, framework_of, leaf_rule, needs_none, recorded_paths
+from troubleshooter_nb.replaying.networks import (
+    Network,
+    framework_of,
+    leaf_rule,
+    needs_none,
+    recorded_paths,
+)
 from troubleshooter_nb.replaying.recorded_calls import RecordedCall, RecordedCalls, calls_of
 from troubleshooter_nb.run_card import RunCard
 from troubleshooter_nb.table import taken
 
 _REFEREE = "float64"
+# What a record lacks of one call, and the note that says of which layers it does.
+_OF_LAYERS = {
+    "replays.lacks_parameter": "replays.lacks_parameter_of",
+    "replays.lacks_buffer": "replays.lacks_buffer_of",
+    "replays.lacks_random": "replays.lacks_random_of",
+    "replays.lacks_training": "replays.lacks_training_of",
+    "replays.lacks_autocast": "replays.lacks_autocast_of",
+    "replays.unsteady": "replays.unsteady_of",
+}
 
 
 def replay(
@@ -119,7 +135,7 @@ class _Replayed(NamedTuple):
     outputs: dict[str, np.ndarray]
     reason: str = ""
     lacks: tuple[Message, ...] = ()
-    referee: dict[str, np.ndarray] = {}
+    referee: Mapping[str, np.ndarray] = MappingProxyType({})
     no_referee: str = ""
 
 
@@ -271,9 +287,9 @@ class _Run:
             changed = replace(conditions, training={**conditions.training, **other})
             if not self._gives_again(path, given, changed, dtypes, found):
                 said.append(Message("replays.lacks_training"))
-        if not said and not drew and not self._is_recorded(call, found):
-            if not self._gives_again(path, given, conditions, dtypes, found):
-                said.append(Message("replays.unsteady"))
+        is_doubtful = not said and not drew and not self._is_recorded(call, found)
+        if is_doubtful and not self._gives_again(path, given, conditions, dtypes, found):
+            said.append(Message("replays.unsteady"))
         return said
 
     def _has_other_dtypes(self, call: RecordedCall, found: Mapping[str, np.ndarray]) -> bool:
@@ -378,9 +394,8 @@ class _Run:
         step, rank = call.place
         array = one.outputs.get(slot)
         columns = self.dump.columns
-        facts = {} if row is None else {"dtype": str(columns["dtype"][row])}
-        if row is not None and columns["shape"][row] is not None:
-            facts["shape"] = columns["shape"][row]
+        is_told = array is None and row is not None
+        shape: Any = columns["shape"][row] if is_told else None
         return Entry(
             format_row_name(RowName(name, "output", slot)),
             Site("module", path, call.number, "forward", "output", slot),
@@ -390,7 +405,8 @@ class _Run:
             order=order,
             reason=one.reason if array is None else "",
             layer=self.network.layers[path].layer,
-            **({} if array is not None else facts),
+            dtype=str(columns["dtype"][row]) if is_told else "",
+            shape=shape,
         )
 
     def _chosen(self, rows: Sequence[int]) -> Dump:
@@ -425,13 +441,16 @@ class _Run:
             pairs = [Message("replays.pair", own=own, theirs=one) for own, one in renamed.items()]
             notes.append(Message("replays.renamed", pairs=pairs))
         notes += [
-            Message(f"{kind}_of", names=list(dict.fromkeys(names)))
+            Message(_OF_LAYERS[kind], names=list(dict.fromkeys(names)))
             for kind, names in sorted(of_kind.items())
         ]
         if raised:
             notes.append(Message("replays.not_replayed", names=list(dict.fromkeys(raised))))
-        called = {path for path, _, _ in self.replayed}
+        called, own = {path for path, _, _ in self.replayed}, set(self.paths.values())
         layers = self.network.layers.items()
+        mute = [c.path or c.layer for c in self.calls.calls if c.path in own and not c.outputs]
+        if mute:
+            notes.append(Message("replays.no_outputs", names=list(dict.fromkeys(mute))))
         never = [path for path, one in layers if one.has_forward and path not in called and path]
         if never and is_whole:
             notes.append(Message("replays.never_called", names=never))
@@ -458,7 +477,9 @@ def _paired_slots(
 
 
 def _same(one: np.ndarray, other: np.ndarray) -> bool:
-    return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
+    return (
+        one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
+    )
 
 
 def _distance(array: np.ndarray | None, truth: np.ndarray) -> float:
