@@ -76,6 +76,16 @@ class RecordedCalls:
                 return inner
         return None
 
+    def held(self, call: RecordedCall) -> dict[str, int]:
+        """Rows of the parameters and buffers of a layer itself, as they were for a call."""
+        found = {}
+        for (place, name), path in self._owners.items():
+            if place == call.place and path == call.path:
+                row = self.value(name, call)
+                if row is not None:
+                    found[name[len(path) + 1 :] if path else name] = row
+        return found
+
     def value(self, name: str, call: RecordedCall) -> int | None:
         """The row of a parameter or buffer, such as ``fc.weight``, as it was for a call."""
         key = call.place, name
