@@ -58,7 +58,8 @@ def _pointwise(numpy: str, torch: str, mindspore: str = "") -> Formula:
 _AXES = 'axes = tuple(range(-len(s.get("normalized_shape") or [0]), 0))'
 _NORMED = """{axes}
 mean, variance = x.mean(axes, keepdims=True), x.var(axes, keepdims=True)
-return (x - mean) / np.sqrt(variance + s.get("eps", 1e-5)) * p.get("weight", 1.0) + p.get("bias", 0.0)"""
+y = (x - mean) / np.sqrt(variance + s.get("eps", 1e-5))
+return y * p.get("weight", 1.0) + p.get("bias", 0.0)"""
 _PADS = """rank = p["weight"].ndim - 2
 pads = [one if isinstance(one, list) else [one, one] for one in per_axis(s.get("padding", 0), rank)]
 mode = s.get("padding_mode", "zeros")
@@ -115,9 +116,10 @@ return conv(x, p["weight"], p.get("bias"), *sizes, s.get("groups", 1), spread)""
         _NORMED.format(axes=_AXES),
         """shape = x.shape[-len(s.get("normalized_shape") or [0]):]
 return F.layer_norm(x, shape, p.get("weight"), p.get("bias"), s.get("eps", 1e-5))""",
-        """shape = x.shape[-len(s.get("normalized_shape") or [0]):]
-weight, bias = p.get("weight", ops.ones(shape, x.dtype)), p.get("bias", ops.zeros(shape, x.dtype))
-return ops.layer_norm(x, shape, weight, bias, s.get("eps", 1e-5))""",
+        """first = x.ndim - len(s.get("normalized_shape") or [0])
+ones = ops.ones(x.shape[first:], x.dtype)
+weight, bias = p.get("weight", ones), p.get("bias", 0 * ones)
+return ops.LayerNorm(first, first, s.get("eps", 1e-5))(x, weight, bias)[0]""",
     ),
     "rms_norm": Formula(
         """eps = s.get("eps") or s.get("variance_epsilon") or 1e-6
@@ -133,7 +135,8 @@ mean, variance = x.mean(axes), x.var(axes)
 if not s.get("training") and "running_mean" in p:
     mean, variance = p["running_mean"], p["running_var"]
 scale = p.get("weight", 1.0) / np.sqrt(variance + s.get("eps", 1e-5))
-return (x - mean.reshape(shape)) * scale.reshape(shape) + np.reshape(p.get("bias", 0.0), [1, -1] + shape[2:])""",
+y = (x - mean.reshape(shape)) * scale.reshape(shape)
+return y + np.reshape(p.get("bias", 0.0), shape)""",
         """mean, variance = p.get("running_mean"), p.get("running_var")
 by_batch = bool(s.get("training")) or mean is None
 known = p.get("weight"), p.get("bias"), by_batch, s.get("momentum") or 0.0, s.get("eps", 1e-5)
@@ -186,9 +189,7 @@ return y - np.log(np.exp(y).sum(dim, keepdims=True))""",
     "silu": _pointwise("x / (1 + np.exp(-x))", "F.silu(x)", "ops.silu(x)"),
     "sigmoid": _pointwise("1 / (1 + np.exp(-x))", "torch.sigmoid(x)", "ops.sigmoid(x)"),
     "tanh": _pointwise("np.tanh(x)", "torch.tanh(x)", "ops.tanh(x)"),
-    "hardswish": _pointwise(
-        "x * np.clip(x + 3, 0, 6) / 6", "F.hardswish(x)", "ops.hardswish(x)"
-    ),
+    "hardswish": _pointwise("x * np.clip(x + 3, 0, 6) / 6", "F.hardswish(x)", "ops.hardswish(x)"),
     "leaky_relu": _pointwise(
         'np.where(x > 0, x, x * s.get("negative_slope", 0.01))',
         'F.leaky_relu(x, s.get("negative_slope", 0.01))',

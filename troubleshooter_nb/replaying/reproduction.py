@@ -30,9 +30,7 @@ FORMAT = "tnb-reproduction/1"
 _SIDES = ("left", "right")
 
 
-def export_reproduction(
-    cmp: Comparison, call: str | int, folder: str | PathLike[str]
-) -> Path:
+def export_reproduction(cmp: Comparison, call: str | int, folder: str | PathLike[str]) -> Path:
     """Write one call of both sides, and a script that runs it alone and prints the difference.
 
     For whoever is to repair it: the folder holds what the call was given, held and gave on both
@@ -87,7 +85,7 @@ def export_reproduction(
     if not any(side.arrays for side in sides.values()):
         raise ArgumentError(Message("reproductions.nothing", key=call))
     facts = {"format": FORMAT, **{side: one.facts for side, one in sides.items()}}
-    script = script_of((one.facts["kind"] for one in sides.values()), language_in_force())
+    script = script_of([one.facts["kind"] for one in sides.values()], language_in_force())
     target.parent.mkdir(parents=True, exist_ok=True)
     aside = Path(tempfile.mkdtemp(dir=target.parent, prefix=".writing-"))
     try:
@@ -159,7 +157,13 @@ class _Side:
         self._dump = dump
         self.arrays: dict[str, np.ndarray] = {}
         parts: dict[str, dict[str, str]] = {"inputs": {}, "parameters": {}, "outputs": {}}
-        self.facts: dict[str, Any] = {"about": "", "kind": "", "settings": {}, "dtypes": {}, **parts}
+        self.facts: dict[str, Any] = {
+            "about": "",
+            "kind": "",
+            "settings": {},
+            "dtypes": {},
+            **parts,
+        }
         if entry < 0:
             return
         calls = calls_of(dump)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 from troubleshooter_nb.messages.sentences import SENTENCES
 from troubleshooter_nb.replaying.formulas import FORMULAS, FRAMEWORKS
@@ -29,36 +29,33 @@ _SAID = {
 }
 
 
-def script_of(kinds: Iterable[str], language: str) -> str:
+def script_of(kinds: Collection[str], language: str) -> str:
     """The script for calls of these kinds; "" is a kind that has no formula.
 
     No name or value of a dump is part of it: they are in ``call.json``, which it reads.
     """
     known = sorted({kind for kind in kinds if kind})
-    places = [
-        f"    {kind!r}: {{{', '.join(_entry(kind, one) for one in FRAMEWORKS if _body(kind, one))}}},"
-        for kind in known
-    ]
+    bodies = [(kind, one, _body(kind, one)) for kind in known for one in FRAMEWORKS]
     functions = [
-        f"def {kind}_{one}(x, p, s):\n{_indented(_body(kind, one))}"
-        for kind in known
-        for one in FRAMEWORKS
-        if _body(kind, one)
+        f"def {kind}_{one}(x, p, s):\n{_indented(body)}" for kind, one, body in bodies if body
     ]
+    places = [_entry(kind) for kind in known]
     formulas = "\n\n\n".join([*functions, "\n".join(["FORMULAS = {", *places, "}"])])
     words = "\n".join(
         f"    {word!r}: {SENTENCES[id][language == 'zh']!r}," for word, id in _SAID.items()
     )
     return (
         _SCRIPT.replace("@ABOUT@", SENTENCES["reproductions.script"][language == "zh"])
+        .replace("@LAYER@", _LAYER if "" in kinds else "")
         .replace("@FILL_IN@", SENTENCES["reproductions.fill_in"][language == "zh"])
         .replace("@WORDS@", words)
         .replace("@FORMULAS@", formulas)
     )
 
 
-def _entry(kind: str, framework: str) -> str:
-    return f"{framework!r}: {kind}_{framework}"
+def _entry(kind: str) -> str:
+    made = [f"{one!r}: {kind}_{one}" for one in FRAMEWORKS if _body(kind, one)]
+    return f"    {kind!r}: {{{', '.join(made)}}},"
 
 
 def _body(kind: str, framework: str) -> str:
@@ -70,6 +67,14 @@ def _indented(body: str) -> str:
     return "\n".join(f"    {line}" if line else "" for line in body.splitlines())
 
 
+_LAYER = """# ======================================================================
+# @FILL_IN@
+def layer(inputs, p, s):
+    return None
+# ======================================================================
+
+
+"""
 _SCRIPT = '''"""@ABOUT@
 
     python reproduce.py
@@ -77,6 +82,7 @@ _SCRIPT = '''"""@ABOUT@
 
 import json
 import math
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -100,14 +106,7 @@ WORDS = {
 }
 
 
-# ======================================================================
-# @FILL_IN@
-def layer(inputs, p, s):
-    return None
-# ======================================================================
-
-
-def per_axis(value, rank):
+@LAYER@def per_axis(value, rank):
     return list(value) if isinstance(value, list) else [value] * rank
 
 
@@ -142,6 +141,12 @@ MAKE = {"numpy": told, "torch": to_torch, "mindspore": to_mindspore}
 HERE_IS = {"numpy": np, "torch": torch, "mindspore": mindspore}
 
 
+def autocast(framework, dtype):
+    if framework != "torch" or dtype not in ("bfloat16", "float16"):
+        return nullcontext()
+    return torch.autocast("cpu", dtype=getattr(torch, dtype))
+
+
 def computed(framework, side, inputs):
     """What the layer of a side gives for the inputs of a side, in a framework; None unknown."""
     make, given = MAKE[framework], CALL[side]
@@ -151,7 +156,8 @@ def computed(framework, side, inputs):
     if not x:
         return None
     if formula is not None:
-        y = formula(next(iter(x.values())), p, given["settings"])
+        with autocast(framework, given.get("autocast")):
+            y = formula(next(iter(x.values())), p, given["settings"])
     elif given["kind"]:
         return None
     else:
@@ -182,7 +188,7 @@ def say(word, **gaps):
 
 
 def main():
-    say("about", **{side: CALL[side]["about"] for side in SIDES})
+    say("about", **{side: repr(CALL[side]["about"]) for side in SIDES})
     for part in ("inputs", "parameters"):
         left, right = (DATA[side][part] for side in SIDES)
         for name in dict.fromkeys([*left, *right]):
@@ -193,7 +199,7 @@ def main():
     left, right = (CALL[side]["settings"] for side in SIDES)
     for name in dict.fromkeys([*left, *right]):
         if left.get(name) != right.get(name):
-            say("settings", name=name, left=left.get(name), right=right.get(name))
+            say("settings", name=repr(name), left=left.get(name), right=right.get(name))
     for side in SIDES:
         if CALL[side]["kind"] and not CALL[side]["settings"]:
             say("unknown_settings", side=side)
@@ -209,7 +215,7 @@ def main():
         try:
             show(framework)
         except Exception as error:
-            text = " ".join(str(error).split())[:200]
+            text = (str(error).splitlines() or [""])[0][:200]
             say("failed", framework=framework, what=f"{type(error).__name__}: {text}")
 
 
@@ -226,7 +232,8 @@ def show(framework):
             say("again", framework=framework, side=side, what=what)
     if all(y is not None for y in made.values()):
         say("both", framework=framework, what=difference(made["left"], made["right"]))
-        if DATA["left"]["inputs"].keys() == DATA["right"]["inputs"].keys():
+        has_same = DATA["left"]["inputs"].keys() == DATA["right"]["inputs"].keys()
+        if has_same and CALL["left"]["dtypes"] == CALL["right"]["dtypes"]:
             swapped = computed(framework, "left", "right")
             say("same_input", framework=framework, what=difference(swapped, made["right"]))
 
