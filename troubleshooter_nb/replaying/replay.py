@@ -353,7 +353,7 @@ class _Run:
                 if own is not None:
                     left = len(entries)
                     row = call.outputs.get(theirs or own)
-                    entries.append(self._entry(path, call, name, own, one, row, left))
+                    entries.append(self._entry(path, call, name, own, one, row))
                 if theirs is not None:
                     right = len(rows)
                     rows.append(call.outputs[theirs])
@@ -388,9 +388,8 @@ class _Run:
         slot: str,
         one: _Replayed,
         row: int | None,
-        order: int,
     ) -> Entry:
-        """What a call gave in one slot, or why nothing."""
+        """What a call gave in one slot, or why nothing; layers before what they are in."""
         step, rank = call.place
         array = one.outputs.get(slot)
         columns = self.dump.columns
@@ -402,7 +401,7 @@ class _Run:
             None if array is None else ArrayInMemory(array),
             step=step,
             rank=rank,
-            order=order,
+            order=call.ended if row is None else int(columns["order"][row]),
             reason=one.reason if array is None else "",
             layer=self.network.layers[path].layer,
             dtype=str(columns["dtype"][row]) if is_told else "",
