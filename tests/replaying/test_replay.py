@@ -161,7 +161,8 @@ def test_every_call_gives_its_recorded_bits_and_leaves_the_network_alone(kind, d
     cmp = tnb.replay(net, dump)
     assert_same_state(net, before)
     assert differing(cmp) == set()
-    assert len({name.rpartition(".output.")[0] for name in cmp.pairing.right.names}) == calls
+    names = cmp.select(role="output").result["right"].values
+    assert len({str(name).rpartition(".output.")[0] for name in names}) == calls
     assert not [note for note in cmp.notes if ids_of(note)[0].startswith("replays.")]
 
 
@@ -290,15 +291,27 @@ def test_float64_says_which_side_is_nearer_to_the_truth(tmp_path):
     before = state_of(net)
     cmp = tnb.replay(net, dump, names="again.1", dtype="float64")
     assert_same_state(net, before)
-    assert (cmp.result["left_float64_error"].values < 1e-6).all()
-    assert (cmp.result["right_float64_error"].values > 1e-4).all()
+    outputs = cmp.select(role="output").result
+    assert (outputs["left_float64_error"].values < 1e-6).all()
+    assert (outputs["right_float64_error"].values > 1e-4).all()
     assert "left is nearer to the truth at 2, right at 0" in str(cmp.notes[0])
-    assert "left is nearer" in str(cmp.pairing.table["note"].values[0])
+    assert "left is nearer" in " ".join(map(str, cmp.pairing.table["note"].values))
     for suffix in ("html", "md", "csv", "json"):
         tnb.export(cmp, tmp_path / f"replay.{suffix}")
     drawn = tnb.replay(net, dump, names="drop", dtype="float64")
     assert np.isnan(drawn.result["left_float64_error"].values).all()
     assert "random numbers" not in str(drawn.notes)
+
+
+def test_causes_are_found_at_every_layer_at_once_and_exported(tmp_path):
+    net, dump = recorded(Transformer, words)
+    net.blocks[0].norm.eps, net.blocks[1].mlp[1].approximate = 1e-2, "tanh"
+    cmp = tnb.replay(net, dump)
+    assert [finding.cause for finding in cmp.findings] == ["norm_eps", "gelu_variant"]
+    found = [str(cmp[finding.pair].row["left_display"].values) for finding in cmp.findings]
+    assert [name.partition(" ")[0] for name in found] == ["blocks.0.norm", "blocks.1.mlp.1"]
+    folder = tnb.export_reproduction(cmp, "blocks.0.norm", tmp_path / "norm")
+    assert "layer_norm_torch" in (folder / "reproduce.py").read_text(encoding="utf-8")
 
 
 def test_a_mapping_of_paths_replays_a_network_that_calls_its_layers_otherwise():

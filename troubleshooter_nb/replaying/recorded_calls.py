@@ -31,8 +31,9 @@ class RecordedCall:
         Visits of the path within the step, from 0.
     began, ended : int
         Orders of its first and last entry.
-    arguments, outputs : dict of str to int
-        Rows of the dump by slot.
+    arguments, outputs, read : dict of str to int
+        Rows of the dump by slot; `read` are the parameters and buffers that were read before it,
+        the first time and after a change.
     keywords : set of str
         Slots, or their beginnings, that were given by keyword.
     state : CallState
@@ -48,6 +49,7 @@ class RecordedCall:
     state: CallState
     arguments: dict[str, int] = field(default_factory=dict)
     outputs: dict[str, int] = field(default_factory=dict)
+    read: dict[str, int] = field(default_factory=dict)
     keywords: set[str] = field(default_factory=set)
 
 
@@ -132,6 +134,7 @@ def calls_of(dump: Dump) -> RecordedCalls:
             call.outputs[slot] = row
         elif role in ("parameter", "buffer"):
             of = place, f"{path}.{slot}" if path else slot
+            call.read[slot] = row
             values[of].append((number, order, row))
             owners[of] = path
     found = sorted(calls.values(), key=lambda call: (call.place, call.began))

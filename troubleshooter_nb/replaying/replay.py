@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -22,8 +23,8 @@ from troubleshooter_nb.frameworks.replaying import Conditions
 from troubleshooter_nb.messages import Foreign, Message, joined, message_of
 from troubleshooter_nb.metrics.floats import computable
 from troubleshooter_nb.metrics.verdict import Tolerance
-from troubleshooter_nb.naming import Site
-from troubleshooter_nb.naming.msprobe import RowName, format_row_name
+from troubleshooter_nb.naming import Role, Site
+from troubleshooter_nb.naming.msprobe import RowName, format_row_name, parse_row_name
 from troubleshooter_nb.pairing import Match, Pairing
 from troubleshooter_nb.ranges import whole
 from troubleshooter_nb.replaying.arguments import Arguments, Leaf, arguments_of
@@ -39,6 +40,7 @@ from troubleshooter_nb.run_card import RunCard
 from troubleshooter_nb.table import taken
 
 _REFEREE = "float64"
+_TOLERANCE = 1e-4  # both of `compare`, which takes other ones with this pairing
 # What a record lacks of one call, and the note that says of which layers it does.
 _OF_LAYERS = {
     "replays.lacks_parameter": "replays.lacks_parameter_of",
@@ -90,9 +92,11 @@ def replay(
     Returns
     -------
     Comparison
-        Left what was computed now, right what was recorded, a row for each output of each call.
-        What could not be replayed is ``unreadable`` there, with the reason; what the record lacks
-        of a call is in the notes and in the note of its row of the pairing.
+        Left what was computed now, right what was recorded, a row for each output of each call,
+        behind those of what it was given and held, which are the record's on both sides. As they
+        are equal, a difference is explained where it is made, however many there are. What could
+        not be replayed is ``unreadable``, with the reason; what the record lacks of a call is in
+        the notes and in the note of its row of the pairing.
 
     Raises
     ------
@@ -340,47 +344,66 @@ class _Run:
 
     def comparison(self, is_whole: bool) -> Comparison:
         """Left what was computed, right what was recorded; `is_whole`: nothing was left out."""
-        entries: list[Entry] = []
-        rows: list[int] = []
-        matches: list[Match] = []
-        distances: dict[tuple[int, int], tuple[float, float]] = {}
+        table = _Rows(self.dump)
         for path, call, one in self.replayed:
             name = self.network.name_of(path, call)
-            slots = _paired_slots(one, call)
-            note = joined(one.lacks)
-            for own, theirs in slots:
-                left = right = -1
-                if own is not None:
-                    left = len(entries)
-                    row = call.outputs.get(theirs or own)
-                    entries.append(self._entry(path, call, name, own, one, row))
-                if theirs is not None:
-                    right = len(rows)
-                    rows.append(call.outputs[theirs])
-                both = left >= 0 and right >= 0
-                method = ("name" if name == call.name else "site") if both else "unmatched"
+            method = "name" if name == call.name else "site"
+            if not one.reason:
+                for given in (*call.arguments.values(), *call.read.values()):
+                    table.add(self._given(path, call, name, given), given, method)
+            for own, theirs in _paired_slots(one, call):
+                row = None if theirs is None else call.outputs[theirs]
+                at = call.outputs.get(theirs or own or "")
+                entry = None if own is None else self._made(path, call, name, own, one, at)
                 near = self._distances(one, own, theirs, call)
-                distances[left, right] = near
                 why = one.no_referee if not one.reason else ""
-                said = joined([note, why or _nearer(*near)])
-                matches.append(Match(left, right, method, 1.0 if both else np.nan, said))
+                note = joined([*one.lacks, why or _nearer(*near)])
+                table.add(entry, row, method, note, near)
         if is_whole:
             for call in self.calls.calls:
                 if call.path not in self.paths.values():
-                    for row in call.outputs.values():
-                        said = Message("replays.no_layer", path=call.path)
-                        matches.append(Match(-1, len(rows), "unmatched", np.nan, said))
-                        rows.append(row)
-        label = type(self.network.net).__name__
-        card = RunCard.current(self.network.adapter.NAME)
-        left_dump = Dump.from_entries(entries, label=label, format="memory", card=card)
-        found = compare_pairing(
-            Pairing.from_matches(left_dump, self._chosen(rows), matches), Tolerance(1e-4, 1e-4)
-        )
+                    said = Message("replays.no_layer", path=call.path)
+                    for alone in call.outputs.values():
+                        table.add(None, alone, "unmatched", said)
+        pairing = table.pairing(self._left(table.entries))
+        found = compare_pairing(pairing, Tolerance(_TOLERANCE, _TOLERANCE), diagnose=True)
         found = replace(found, notes=(*self._notes(is_whole), *found.notes))
-        return _with_distances(found, distances) if self.with_referee else found
+        return _with_distances(found, table.distances) if self.with_referee else found
 
-    def _entry(
+    def _left(self, entries: Sequence[Entry]) -> Dump:
+        """What was computed, as a dump of the network with the modes of the record."""
+        settings = {}
+        for path, layer in self.network.layers.items():
+            theirs = self.dump.settings.get(self.paths.get(path, path), {})
+            mode = {"training": theirs["training"]} if "training" in theirs else {}
+            settings[path] = json.loads(json.dumps({**layer.settings, **mode}, default=str))
+        return Dump.from_entries(
+            entries,
+            label=type(self.network.net).__name__,
+            format=self.dump.format,
+            card=RunCard.current(self.network.adapter.NAME),
+            settings=settings,
+        )
+
+    def _given(self, path: str, call: RecordedCall, name: str, row: int) -> Entry:
+        """What a call was given, or held, as the record has it."""
+        columns, source = self.dump.columns, self.dump.sources[row]
+        parsed = parse_row_name(str(columns["name"][row]))
+        slot, role = str(columns["slot"][row]), str(columns["role"][row])
+        site = Site("module", path, call.number, "forward", cast("Role", role), slot)
+        return Entry(
+            format_row_name(RowName(name, parsed.section if parsed else role, slot)),
+            site,
+            source,
+            step=call.place[0],
+            rank=call.place[1],
+            order=int(columns["order"][row]),
+            dtype="" if source is not None else str(columns["dtype"][row]),
+            value=str(columns["value"][row]),
+            layer=self.network.layers[path].layer,
+        )
+
+    def _made(
         self,
         path: str,
         call: RecordedCall,
@@ -407,12 +430,6 @@ class _Run:
             dtype=str(columns["dtype"][row]) if is_told else "",
             shape=shape,
         )
-
-    def _chosen(self, rows: Sequence[int]) -> Dump:
-        """The recorded outputs that were compared."""
-        at = np.array(rows, np.intp)
-        sources = tuple(self.dump.sources[row] for row in rows)
-        return replace(self.dump, index=taken(self.dump.index, "entry", at), sources=sources)
 
     def _distances(
         self, one: _Replayed, own: str | None, theirs: str | None, call: RecordedCall
@@ -454,6 +471,46 @@ class _Run:
         if never and is_whole:
             notes.append(Message("replays.never_called", names=never))
         return notes
+
+
+class _Rows:
+    """The rows of a replay: entries of the left side beside rows of the record."""
+
+    def __init__(self, dump: Dump) -> None:
+        self._dump = dump
+        self.entries: list[Entry] = []
+        self.distances: dict[tuple[int, int], tuple[float, float]] = {}
+        self._rows: list[int] = []
+        self._matches: list[Match] = []
+
+    def add(
+        self,
+        entry: Entry | None,
+        row: int | None,
+        method: str,
+        note: str = "",
+        near: tuple[float, float] = (np.nan, np.nan),
+    ) -> None:
+        """Take a pair, or one side of it alone."""
+        left = right = -1
+        if entry is not None:
+            left = len(self.entries)
+            self.entries.append(entry)
+        if row is not None:
+            right = len(self._rows)
+            self._rows.append(row)
+        is_pair = left >= 0 and right >= 0
+        confidence = 1.0 if is_pair else np.nan
+        way = method if is_pair else "unmatched"
+        self._matches.append(Match(left, right, way, confidence, note))
+        self.distances[left, right] = near
+
+    def pairing(self, left: Dump) -> Pairing:
+        """The pairs, with what of the record was compared."""
+        at = np.array(self._rows, np.intp)
+        sources = tuple(self._dump.sources[row] for row in self._rows)
+        right = replace(self._dump, index=taken(self._dump.index, "entry", at), sources=sources)
+        return Pairing.from_matches(left, right, self._matches)
 
 
 def _raised(error: Exception) -> Message:
