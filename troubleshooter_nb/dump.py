@@ -244,8 +244,8 @@ class CallState(NamedTuple):
         Its dtype; empty where it was off.
     random : ArraySource or None
         The state of the random generator before the call, as bytes.
-    nesting : object
-        How the arguments were nested, see `troubleshooter_nb.capture.nesting`; None unknown.
+    nesting : str
+        How the arguments were nested, see `troubleshooter_nb.capture.nesting`; empty unknown.
     strides : mapping of str to tuple of int
         In elements, of the arguments that did not lie in C order, by slot.
     lost : mapping of str to str
@@ -256,7 +256,7 @@ class CallState(NamedTuple):
     gradients: bool | None = None
     autocast: str | None = None
     random: ArraySource | None = None
-    nesting: Any = None
+    nesting: str = ""
     strides: Mapping[str, tuple[int, ...]] = {}
     lost: Mapping[str, str] = {}
 

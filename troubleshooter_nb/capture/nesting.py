@@ -1,4 +1,4 @@
-"""How the arguments of a call are nested, as JSON tells it.
+"""How the arguments of a call are nested, as a text of JSON.
 
 ``{"args": [node, ...], "keywords": {name: node}}``. A node is None for a leaf, which has a slot of
 its own; ``["list", [node, ...]]``; ``["tuple", [node, ...]]``; ``["dict", [[key, node], ...]]``;
@@ -7,6 +7,7 @@ or ``["lost", class]`` for what cannot be made again from its leaves.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -17,12 +18,11 @@ _KEYS = (str, int, bool, type(None))
 
 def nesting_of(
     args: tuple[Any, ...], keywords: Mapping[str, Any], is_value: Callable[[Any], bool]
-) -> dict[str, Any]:
+) -> str:
     """The nesting of what a call is given; `is_value` says what is a leaf."""
-    return {
-        "args": [_node(value, is_value, _DEEPEST) for value in args],
-        "keywords": {name: _node(value, is_value, _DEEPEST) for name, value in keywords.items()},
-    }
+    given = [_node(value, is_value, _DEEPEST) for value in args]
+    named = {name: _node(value, is_value, _DEEPEST) for name, value in keywords.items()}
+    return json.dumps({"args": given, "keywords": named}, separators=(",", ":"))
 
 
 def _node(value: Any, is_value: Callable[[Any], bool], levels: int) -> Any:

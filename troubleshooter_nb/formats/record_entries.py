@@ -445,7 +445,7 @@ class _Rank:
             event.get("grad"),
             event.get("autocast"),
             None if random is None else self.recorded.source_of(random),
-            event.get("nesting"),
+            event.get("nesting") or "",
             strides,
             lost,
         )

@@ -123,7 +123,7 @@ _TYPES: dict[str, frozenset[type]] = {
     **dict.fromkeys(("where", "strides"), _LIST | _NOTHING),
     "fingerprint": _LIST | _NOTHING,
     "figures": _TEXT | _NOTHING,
-    "nesting": _OBJECT | _NOTHING,
+    "nesting": _TEXT | _NOTHING,
     **dict.fromkeys(("values", "missing", "end"), _OBJECT),
     "statistics": _OBJECT | _NOTHING,
 }

@@ -80,15 +80,21 @@ def arguments_of(call: RecordedCall, dump: Dump) -> Arguments:
     ReadError
         If values cannot be read.
     """
-    nesting = call.state.nesting
-    if not isinstance(nesting, Mapping):
-        nesting = _guessed(call)
+    nesting = _parsed(call.state.nesting) if call.state.nesting else _guessed(call)
     args, keywords = nesting.get("args"), nesting.get("keywords")
-    if not isinstance(args, Sequence) or not isinstance(keywords, Mapping):
+    if not isinstance(args, list) or not isinstance(keywords, dict):
         raise ArgumentError(Message("replays.no_arguments"))
     given = [_rebuilt(node, str(at), call, dump) for at, node in enumerate(args)]
     named = {name: _rebuilt(node, name, call, dump) for name, node in keywords.items()}
     return Arguments(given, named)
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    return found if isinstance(found, dict) else {}
 
 
 def _rebuilt(node: Any, slot: str, call: RecordedCall, dump: Dump, levels: int = _DEEPEST) -> Any:
