@@ -20,7 +20,7 @@ from troubleshooter_nb.errors import ArgumentError, TroubleshooterError
 from troubleshooter_nb.formats import DumpLike, as_dump
 from troubleshooter_nb.frameworks import recording_of, replaying_of
 from troubleshooter_nb.frameworks.replaying import Conditions
-from troubleshooter_nb.messages import Foreign, Message, joined, message_of
+from troubleshooter_nb.messages import Foreign, Message, joined, message_of, messages_in
 from troubleshooter_nb.metrics.floats import computable
 from troubleshooter_nb.metrics.verdict import Tolerance
 from troubleshooter_nb.naming import Role, Site
@@ -509,8 +509,16 @@ class _Rows:
         """The pairs, with what of the record was compared."""
         at = np.array(self._rows, np.intp)
         sources = tuple(self._dump.sources[row] for row in self._rows)
-        right = replace(self._dump, index=taken(self._dump.index, "entry", at), sources=sources)
+        index = taken(self._dump.index, "entry", at)
+        notes = tuple(note for note in self._dump.notes if not _is_of_gradients(note))
+        right = replace(self._dump, index=index, sources=sources, notes=notes)
         return Pairing.from_matches(left, right, self._matches)
+
+
+def _is_of_gradients(note: str) -> bool:
+    """Whether a note of a record is about gradients alone, which nobody replays."""
+    ids = [message.id for message in messages_in(note)]
+    return any(id.startswith("recording.") and ("gradient" in id or "backward" in id) for id in ids)
 
 
 def _raised(error: Exception) -> Message:
