@@ -34,6 +34,7 @@ ROWS = [
     ["formats"],  # layer 3
     ["analysis"],  # layer 4
     ["capture", "convert"],  # layer 5
+    ["replaying"],
     ["widgets", "report"],  # layer 6
     ["compat"],  # layer 7
     ["cli"],  # which also answers the old commands

@@ -66,6 +66,8 @@ if typing.TYPE_CHECKING:
     from troubleshooter_nb.metrics.verdict import Tolerance
     from troubleshooter_nb.options import get_options, option_context, set_options
     from troubleshooter_nb.pairing import Pairing
+    from troubleshooter_nb.replaying.replay import replay
+    from troubleshooter_nb.replaying.reproduction import export_reproduction
     from troubleshooter_nb.report import export
     from troubleshooter_nb.run_card import RunCard
     from troubleshooter_nb.weight_map import WeightMap, WeightMapHistory
@@ -124,6 +126,7 @@ __all__ = [
     "edit",
     "explore",
     "export",
+    "export_reproduction",
     "get_options",
     "measure_noise",
     "merge_ranks",
@@ -135,6 +138,7 @@ __all__ = [
     "read_mapping",
     "read_weight_map",
     "record",
+    "replay",
     "save",
     "save_dump",
     "save_grad",
@@ -181,6 +185,8 @@ _HOMES = {
     ".metrics.verdict": "Tolerance",
     ".options": "get_options option_context set_options",
     ".pairing": "Pairing",
+    ".replaying.replay": "replay",
+    ".replaying.reproduction": "export_reproduction",
     ".report": "export",
     ".run_card": "RunCard",
     ".weight_map": "WeightMap WeightMapHistory",

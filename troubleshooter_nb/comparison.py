@@ -167,8 +167,9 @@ class Comparison:
         What the values of the first difference show where no cause is proved, JSON-able: ``pair``,
         its number, ``tried`` (classes ``as`` which it was computed again, and what that leaves of
         ``left`` and ``right``, over what rounding leaves), ``given`` (number of the pair it was
-        computed from, -1 where unknown), and those that apply of ``made`` (what each side computed
-        it from), ``scale``, ``relation``, ``place``, ``shift``, ``order`` and ``moments``.
+        computed from, -1 where unknown), and those that apply of ``nets`` (sides whose network is
+        at hand, to be replayed), ``made`` (what each side computed it from), ``scale``,
+        ``relation``, ``place``, ``shift``, ``order`` and ``moments``.
     gaps : tuple of Gap
         What no verdict of a pair says: left out, unseen, or the same by construction.
     """

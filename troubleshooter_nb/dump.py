@@ -231,6 +231,36 @@ class Entry(NamedTuple):
     fingerprint: tuple[float, ...] = ()
 
 
+class CallState(NamedTuple):
+    """What a recorded call ran with besides its values.
+
+    Attributes
+    ----------
+    training : bool or None
+        The mode of the layer; None where nothing tells, as of the next two.
+    gradients : bool or None
+        Whether gradients were on.
+    autocast : str or None
+        Its dtype; empty where it was off.
+    random : ArraySource or None
+        The state of the random generator before the call, as bytes.
+    nesting : str
+        How the arguments were nested, see `troubleshooter_nb.capture.nesting`; empty unknown.
+    strides : mapping of str to tuple of int
+        In elements, of the arguments that did not lie in C order, by slot.
+    lost : mapping of str to str
+        Classes of the arguments that no record can hold, by slot.
+    """
+
+    training: bool | None = None
+    gradients: bool | None = None
+    autocast: str | None = None
+    random: ArraySource | None = None
+    nesting: str = ""
+    strides: Mapping[str, tuple[int, ...]] = {}
+    lost: Mapping[str, str] = {}
+
+
 @dataclass(frozen=True, repr=False)
 class Dump:
     """Named tensors of one run, checkpoint or folder: a light table, tensors on demand.
@@ -289,6 +319,9 @@ class Dump:
     settings : mapping of str to mapping
         By place in the network, what is known of the layer's settings: ``eps``, ``momentum``,
         ``training``, in torch's words.
+    calls : mapping of (int, int, str) to CallState
+        By step, rank and name of a call (``Module.fc.Linear.forward.0``), what it ran with; of
+        formats that tell.
     """
 
     index: xr.Dataset
@@ -298,6 +331,7 @@ class Dump:
     card: RunCard = field(default_factory=RunCard)
     notes: tuple[str, ...] = ()
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    calls: Mapping[tuple[int, int, str], CallState] = field(default_factory=dict)
 
     @classmethod
     def from_entries(
@@ -309,6 +343,7 @@ class Dump:
         card: RunCard | None = None,
         notes: Sequence[str] = (),
         settings: Mapping[str, Mapping[str, Any]] | None = None,
+        calls: Mapping[tuple[int, int, str], CallState] | None = None,
     ) -> Dump:
         """Build the table from what a reader found; entries keep their sequence.
 
@@ -331,6 +366,7 @@ class Dump:
             card or RunCard(),
             tuple(notes),
             dict(settings or {}),
+            dict(calls or {}),
         )
 
     @classmethod

@@ -10,7 +10,7 @@ from troubleshooter_nb.messages import Message
 
 # What is left out of events where it says nothing.
 UNSAID = {"stack", "random", "view_of", "statistics", "fingerprint", "figures", "crc32", "reason"}
-UNSAID |= {"strides", "device", "keywords", "role", "step"}
+UNSAID |= {"strides", "device", "keywords", "nesting", "role", "step"}
 # A dump says nothing of these.
 UNSAID |= {"thread", "training", "grad", "autocast", "requires_grad"}
 NOTED = {"refused", "records.damaged_lines", "records.not_closed", "records.closed_early"}

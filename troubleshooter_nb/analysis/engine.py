@@ -176,7 +176,23 @@ def compare(
         explain = partial(_explained, noise=noise, known=known, budget=budget, executor=executor)
         found = _whole(pairing, tolerance, walk, executor, watch, explain if diagnose else None)
     _warn_of(found)
-    return found
+    return _with_networks(found, left=left_net, right=right_net)
+
+
+def _with_networks(found: Comparison, **nets: Any) -> Comparison:
+    """The comparison that says of which sides the networks are at hand, to be replayed.
+
+    Only where no cause is known, and the other side is of calls.
+    """
+    if not found.observed:
+        return found
+    others = {"left": found.pairing.right, "right": found.pairing.left}
+    sides = [
+        side
+        for side, net in nets.items()
+        if net is not None and (others[side].columns["kind"] == "module").any()
+    ]
+    return replace(found, observed={**found.observed, "nets": sides}) if sides else found
 
 
 def compare_pairing(

@@ -16,9 +16,11 @@ from types import FrameType, MappingProxyType
 from typing import Any
 
 from troubleshooter_nb.capture.leaves import leaves_of, leaves_of_output
+from troubleshooter_nb.capture.nesting import nesting_of
 from troubleshooter_nb.capture.plan import Event, Plan, Sink
 from troubleshooter_nb.capture.stacks import Stacks
 from troubleshooter_nb.capture.values import Values
+from troubleshooter_nb.formats.record_entries import LONGEST_TEXT
 from troubleshooter_nb.frameworks.recording import (
     ApiCall,
     Handle,
@@ -28,8 +30,6 @@ from troubleshooter_nb.frameworks.recording import (
     Slotted,
 )
 from troubleshooter_nb.naming import Role, Site
-
-_LONGEST_TEXT = 200  # characters of a text among the arguments
 
 
 @dataclass(slots=True, eq=False)
@@ -448,6 +448,7 @@ class Recorder:
                 self._note_origins(call, leaves)
             if self.plan.replayable:
                 event["random"] = self.values.random_state()
+                event["nesting"] = nesting_of(args, keywords, self.adapter.is_tensor)
         return event
 
     def _put_call(self, event: Event) -> None:
@@ -866,10 +867,10 @@ def _plain(value: Any) -> dict[str, Any]:
     if value is None or type(value) in (bool, int, float):
         return {"plain": value}
     if isinstance(value, str):
-        return {"plain": value[:_LONGEST_TEXT]}
+        return {"plain": value[:LONGEST_TEXT]}
     kind = type(value)
     if kind.__module__ in ("torch", "builtins", "mindspore") and kind.__name__ in _NAMED:
-        return {"plain": str(value)[:_LONGEST_TEXT], "type": kind.__name__}
+        return {"plain": str(value)[:LONGEST_TEXT], "type": kind.__name__}
     return {"type": kind.__name__}
 
 

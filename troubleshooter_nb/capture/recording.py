@@ -107,7 +107,8 @@ def record(
     compiled : {"boundary", "eager"}
         Compiled parts stay compiled and are recorded from outside, or run as they are written.
     replayable : bool
-        Also the state of the random generator at each call.
+        Also the state of the random generator at each call, and how its arguments are nested: what
+        `replay` needs besides values and parameters.
     limit : str or int
         Values kept in memory, such as ``"4 GiB"`` or a number of bytes; beyond it statistics are
         kept.

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from troubleshooter_nb.dump import ArraySource, Dump, Entry
+from troubleshooter_nb.dump import ArraySource, CallState, Dump, Entry
 from troubleshooter_nb.formats.record_layout import describes_value, figures_of
 from troubleshooter_nb.messages import Foreign, Message
 from troubleshooter_nb.metrics.sketches import NUMBERS
@@ -30,6 +30,7 @@ from troubleshooter_nb.render.missing_words import MissingRow, note_of, together
 from troubleshooter_nb.run_card import RunCard
 
 NAME = "tnb_record"
+LONGEST_TEXT = 200  # characters of a text among the arguments; longer ones are cut
 # The whole gradient of an argument that no call made, for which msprobe has no word.
 TOTAL = "total"
 
@@ -152,17 +153,19 @@ def dump_of(recorded: Sequence[Recorded], label: str, notes: Iterable[str] = ())
     """
     entries: list[Entry] = []
     settings: dict[str, Mapping[str, Any]] = {}
+    calls: dict[tuple[int, int, str], CallState] = {}
     said: list[str] = [*notes]
     card = RunCard()
     for part in recorded:
         rank = _Rank(part)
         entries += rank.entries()
+        calls |= rank.states()
         for path, values in rank.settings.items():
             settings.setdefault(path, values)
         said += [note for note in (*part.notes, *rank.notes()) if note not in said]
         card = card or rank.card
     return Dump.from_entries(
-        entries, label=label, format=NAME, card=card, notes=said, settings=settings
+        entries, label=label, format=NAME, card=card, notes=said, settings=settings, calls=calls
     )
 
 
@@ -413,6 +416,39 @@ class _Rank:
             stack=stack,
         )
         self.found.append(entry)
+
+    # What calls ran with
+
+    def states(self) -> dict[tuple[int, int, str], CallState]:
+        """Of the calls of modules, by step, rank and name."""
+        return {
+            (call.event.get("step", 0), self.rank, self._called(call)): self._state(call.event)
+            for call in self.calls.values()
+            if call.kind == "module"
+        }
+
+    def _called(self, call: _RecordedCall) -> str:
+        return format_msprobe_call(self._name(call, "forward"))
+
+    def _state(self, event: Event) -> CallState:
+        strides, lost = {}, {}
+        for slot, said in event.get("args", ()):
+            if "value" in said:
+                facts = self.values.get(said["value"], _Value({}, {})).facts
+                if facts.get("strides"):
+                    strides[slot] = tuple(facts["strides"])
+            elif "plain" not in said or len(str(said["plain"])) >= LONGEST_TEXT:
+                lost[slot] = str(said.get("type", "str"))
+        random = event.get("random")
+        return CallState(
+            event.get("training"),
+            event.get("grad"),
+            event.get("autocast"),
+            None if random is None else self.recorded.source_of(random),
+            event.get("nesting") or "",
+            strides,
+            lost,
+        )
 
     # Names
 

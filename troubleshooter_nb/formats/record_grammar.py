@@ -123,6 +123,7 @@ _TYPES: dict[str, frozenset[type]] = {
     **dict.fromkeys(("where", "strides"), _LIST | _NOTHING),
     "fingerprint": _LIST | _NOTHING,
     "figures": _TEXT | _NOTHING,
+    "nesting": _TEXT | _NOTHING,
     **dict.fromkeys(("values", "missing", "end"), _OBJECT),
     "statistics": _OBJECT | _NOTHING,
 }
@@ -146,6 +147,7 @@ _NEEDS: dict[str, tuple[str, ...]] = {
     "call": ("path|owner",),
     "path": ("call", "kind", "layer", "step", "run", "parent", "args"),
     **dict.fromkeys(("kind", "args", "parent", "keywords", "recompute", "random"), ("call",)),
+    "nesting": ("call",),
     **dict.fromkeys(("thread", "training", "grad", "autocast"), ("call",)),
     "ended": ("status", "out"),
     **dict.fromkeys(("status", "out"), ("ended",)),

@@ -18,6 +18,7 @@ import numpy as np
 
 from troubleshooter_nb.errors import ArgumentError, FrameworkMissingError
 from troubleshooter_nb.frameworks.recording import Recording
+from troubleshooter_nb.frameworks.replaying import Replaying
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming import Role
 
@@ -227,6 +228,12 @@ def recording_of(adapter: Adapter) -> Recording:
     """What a recorder needs from a framework that is loaded."""
     name = f"troubleshooter_nb.frameworks.{adapter.NAME}_recording"
     return cast("Recording", importlib.import_module(name))
+
+
+def replaying_of(adapter: Adapter) -> Replaying:
+    """What a replay needs from a framework that is loaded."""
+    name = f"troubleshooter_nb.frameworks.{adapter.NAME}_replaying"
+    return cast("Replaying", importlib.import_module(name))
 
 
 def loaded() -> dict[str, Adapter]:

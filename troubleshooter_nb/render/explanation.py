@@ -263,6 +263,9 @@ def procedure_sentences(values: Mapping[str, Any], facts: Mapping[str, Any]) -> 
     if given >= 0 and values["role"] not in ("parameter", "buffer"):
         call = call_text(f"{facts['calls']['pairs']}[{given}].right.values")
         steps.append(_told("to_replay", language, number=given, call=call))
+    for side in observed.get("nets", ()):
+        other = _SIDES[side == _SIDES[0]]
+        steps.append(_told("to_replay_net", language, call=f"tnb.replay({side}_net, {other})"))
     lead = _told("repair", language)
     return [*said, *(Said("repair", lead, step) for step in steps)]
 
