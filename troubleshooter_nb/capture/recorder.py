@@ -87,7 +87,9 @@ class Recorder:
         self.calls_of_steps: Counter[int] = Counter()
         self._lock = threading.RLock()
         self._numbers = itertools.count()
-        self.values = Values(adapter, sink, plan.limit, self.miss, borrows=plan.borrows)
+        self.values = Values(
+            adapter, sink, plan.limit, self.miss, borrows=plan.borrows, see=plan.see
+        )
         self._threads: dict[int, int] = {}
         self._open: dict[int, list[_BegunCall]] = defaultdict(list)
         self._parameters: dict[int, Owned] = {}

@@ -52,6 +52,8 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "no_elements": ("holds no element, so nothing was compared", "没有任何元素，因此未进行比较"),
     "only_nan": ("nothing but NaN on both sides, so no value was compared", "两侧全部为 NaN，因此未比较任何数值"),
     "statistics_differ": ("{detail} is {left_statistic} and {right_statistic}", "{detail} 分别为 {left_statistic} 与 {right_statistic}"),
+    "fingerprints_agree": ("equal statistics, and fingerprints as near as the tolerance asks", "统计量相等，且指纹之差在容差内"),
+    "fingerprints_differ": ("equal statistics, but fingerprints that are apart: order or signs differ", "统计量相等，但指纹不同：顺序或符号不同"),
     "statistics_only_left": ("{detail} on the left side only, by the statistics", "由统计量可知仅左侧存在 {detail}"),
     "statistics_only_right": ("{detail} on the right side only, by the statistics", "由统计量可知仅右侧存在 {detail}"),
     "statistics_counts": ("other numbers of NaN or Inf, by the statistics: left {left_value}, right {right_value}", "由统计量可知 NaN 或 Inf 的数量不同：左 {left_value}，右 {right_value}"),

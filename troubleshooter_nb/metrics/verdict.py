@@ -327,6 +327,40 @@ def judge_statistics(
     return _undecided(left, right, tolerance, size)
 
 
+def judge_fingerprints(
+    apart: float,
+    norm: float,
+    tolerance: Tolerance,
+    dtypes: tuple[np.dtype, np.dtype],
+    *,
+    size: int,
+) -> Verdict:
+    """Verdict of two tensors whose statistics agree, by how far their fingerprints are apart.
+
+    It is one of the tensors as a whole, not of each element; ``undecidable`` where the estimate
+    is too near the tolerance.
+
+    Parameters
+    ----------
+    apart : float
+        From `metrics.sketches.estimated_l2`.
+    norm : float
+        Of the reference.
+    tolerance : Tolerance
+    dtypes : tuple of two numpy dtypes
+    size : int
+        Elements.
+    """
+    relative = max(tolerance.of(*dtypes)[0], noise_bound(*dtypes).rel_l2)
+    if apart == 0.0 or apart * thresholds.FINGERPRINT_SURE < relative * norm:
+        return verdict("pass", "fingerprints_agree")
+    # What elements within the tolerance may make of it.
+    allowed = relative * norm + tolerance.of(*dtypes)[1] * size**0.5
+    if apart > thresholds.FINGERPRINT_FAR * allowed:
+        return verdict("differs", "fingerprints_differ")
+    return verdict("undecidable", "undecidable")
+
+
 def _nonfinite(left: Mapping[str, float], right: Mapping[str, float]) -> Verdict | None:
     """The verdict of NaN or infinities that are not alike; None where nothing says so."""
     for name, word in (("nan_count", "NaN"), ("inf_count", "Inf")):

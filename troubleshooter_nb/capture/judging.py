@@ -1,0 +1,181 @@
+"""How far a value that a run just gave is from its partner in a reference."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from troubleshooter_nb.analysis.measuring import Found, Piece, measure_batch
+from troubleshooter_nb.analysis.recorded import Recorded, judge_recorded, over_all_values
+from troubleshooter_nb.analysis.rows import SideRows
+from troubleshooter_nb.capture.values import crc32_of
+from troubleshooter_nb.dump import ArrayInMemory, ArraySource, Dump, fingerprints_of
+from troubleshooter_nb.errors import ReadError
+from troubleshooter_nb.metrics.floats import dtype_from_token
+from troubleshooter_nb.metrics.noise import noise_bound
+from troubleshooter_nb.metrics.pairwise import figures_of
+from troubleshooter_nb.metrics.partial import Partial, Partials
+from troubleshooter_nb.metrics.sketches import estimated_l2, statistics_of
+from troubleshooter_nb.metrics.verdict import Tolerance, judge_all, judge_fingerprints
+from troubleshooter_nb.ranges import whole
+from troubleshooter_nb.render.words import DIFFERING
+from troubleshooter_nb.thresholds import BLIND_TOLERANCES
+
+Basis = Literal["values", "fingerprint", "statistics", ""]
+# Of the allowance that one look grants without measuring: its own rounding takes the rest.
+_SURE = 0.9
+
+
+class Judged(NamedTuple):
+    """One value beside its partner.
+
+    `verdict` is of the truth table of `metrics.verdict`; the errors are nan where they are not
+    known, `rel_l2_error` an estimate where `basis` is ``fingerprint``.
+    """
+
+    verdict: str
+    rel_l2_error: float = math.nan
+    max_abs_error: float = math.nan
+    basis: Basis = ""
+
+    @property
+    def differs(self) -> bool:
+        """Whether the two are not the same value."""
+        return self.verdict in DIFFERING
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing was found out."""
+        return self.verdict in ("undecidable", "unreadable", "missing")
+
+
+class Judge:
+    """Holds values against the entries of a reference, each as `compare` would.
+
+    Values where both have them, else checksum, statistics and fingerprint. What is the same in
+    every bit, or nearer than the tolerance at a glance, is not measured further.
+    """
+
+    def __init__(self, reference: Dump, tolerance: Tolerance) -> None:
+        self._reference, self._tolerance = reference, tolerance
+        self._rows = SideRows(reference, np.arange(len(reference.sources)))
+        self._fingerprints = fingerprints_of(reference.index)
+        self._known: dict[Hashable, Judged] = {}
+
+    def of(self, number: int, values: np.ndarray | None, row: int) -> Judged:
+        """A value of the run, by its number, beside a row of the reference.
+
+        `values` is None where they could not be read.
+        """
+        source = self._reference.sources[row]
+        key = number, _key_of(source, row)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._judged(values, source, row)
+        return found
+
+    def forget(self) -> None:
+        """Values that come have other numbers."""
+        self._known.clear()
+
+    def _judged(self, left: np.ndarray | None, source: ArraySource | None, row: int) -> Judged:
+        if left is None:
+            return Judged("unreadable")
+        if source is None:
+            return self._by_figures(left, row)
+        if left.shape != source.shape:
+            return Judged("shape", basis="values")
+        try:
+            right = whole(source)
+        except ReadError:
+            return Judged("unreadable")
+        return _at_a_glance(left, right, self._tolerance) or _measured(left, right, self._tolerance)
+
+    def _by_figures(self, left: np.ndarray, row: int) -> Judged:
+        """By what a reference without values knows."""
+        theirs = self._rows.recorded(row)
+        fingerprint = self._fingerprints[row]
+        mine = _recorded(left, theirs.crc32 >= 0, bool(fingerprint))
+        found = judge_recorded(mine.figures, theirs, self._tolerance)
+        l2 = theirs.statistics.get("l2", math.nan)
+        if not fingerprint or theirs.shape != left.shape or math.isnan(l2):
+            return Judged(found.name, basis="statistics")
+        apart = estimated_l2(mine.fingerprint, np.array(fingerprint))
+        error = apart / l2 if l2 else math.inf if apart else 0.0
+        if found.name != "undecidable" or found.reason != "undecidable":
+            return Judged(found.name, error, basis="statistics")
+        dtypes = left.dtype, dtype_from_token(theirs.dtype)
+        by_sums = judge_fingerprints(apart, l2, self._tolerance, dtypes, size=left.size)
+        return Judged(by_sums.name, error, basis="fingerprint")
+
+
+class _Figures(NamedTuple):
+    figures: Recorded
+    fingerprint: np.ndarray
+
+
+def _recorded(array: np.ndarray, with_checksum: bool, with_fingerprint: bool) -> _Figures:
+    """What a recording without values would know of an array."""
+    statistics = statistics_of(array, with_fingerprint)
+    fingerprint = np.array(statistics.pop("fingerprint", ()))
+    above = statistics.pop("posinf_count", 0)
+    if statistics["inf_count"]:
+        statistics["negative_inf_count"] = statistics["inf_count"] - above
+    figures = Recorded(
+        dtype=array.dtype.name,
+        shape=array.shape,
+        size=array.size,
+        crc32=crc32_of(array) if with_checksum else -1,
+        statistics=over_all_values(statistics),
+    )
+    return _Figures(figures, fingerprint)
+
+
+def _key_of(source: ArraySource | None, row: int) -> Hashable:
+    """What is the same for rows that hold one value."""
+    if isinstance(source, ArrayInMemory):
+        return id(source.array)
+    return ("row", row) if source is None else source
+
+
+def _at_a_glance(left: np.ndarray, right: np.ndarray, asked: Tolerance) -> Judged | None:
+    """The verdict of two tensors that are the same, or surely pass; None for all others."""
+    if left.dtype != right.dtype or not left.size:
+        return None
+    mine, theirs = (np.ascontiguousarray(side).reshape(-1) for side in (left, right))
+    if np.array_equal(mine.view(np.uint8), theirs.view(np.uint8)):
+        return Judged("identical", 0.0, 0.0, "values")
+    if left.dtype not in (np.float32, np.float64):
+        return None
+    with np.errstate(all="ignore"):
+        apart = mine - theirs
+        largest = float(max(apart.max(), -apart.min()))
+        # NaN and overflow make these false.
+        if not largest <= _SURE * asked.atol:
+            return None
+        error = math.sqrt(float(np.dot(apart, apart)))
+        norm = math.sqrt(float(np.dot(theirs, theirs)))
+    allowed = max(BLIND_TOLERANCES * asked.rtol, noise_bound(left.dtype, right.dtype).rel_l2)
+    if not 0 < error <= _SURE * allowed * norm < math.inf:
+        return None
+    return Judged("pass", error / norm, largest, "values")
+
+
+def _measured(left: np.ndarray, right: np.ndarray, asked: Tolerance) -> Judged:
+    """What `compare` finds of two tensors."""
+    piece = Piece(0, ArrayInMemory(left), ArrayInMemory(right), 0, left.size)
+    found: Found = measure_batch([piece], asked)
+    partials = found.partials
+    if found.slices:
+        partial: Any = found.slices[0][2]
+        assert isinstance(partial, Partial)
+        partials = Partials.empty(1)
+        partials.put(0, partial)
+    dtypes = [left.dtype], [right.dtype]
+    figures = figures_of(partials, *dtypes)
+    verdicts = judge_all(figures, asked, *dtypes, np.array([left.size]))
+    errors = (float(figures[name][0]) for name in ("rel_l2_error", "max_abs_error"))
+    return Judged(str(verdicts.name[0]), *errors, "values")
