@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -136,7 +136,9 @@ class Against:
         self._reference, self._plan, self._kept, self._word = reference, plan, kept, word
         self._partners = Partners(reference.dump, layers, word, reference.mapping, rank)
         self._judge = Judge(reference.dump, reference.tolerance)
-        self.stop: Callable[[], None] = lambda: None  # told before the block is ended
+        # Told before the block is ended, and of bytes that are kept besides.
+        self.stop: Callable[[], None] = lambda: None
+        self.grow: Callable[[int], None] = lambda count: None
         self.stopped_by: StopRecording | None = None
         self._step, self._first_step = 0, -1
         self._held: OrderedDict[int, np.ndarray] = OrderedDict()
@@ -146,6 +148,7 @@ class Against:
         self._rows: list[tuple[int, Difference]] = []  # with the run of a cell
         self._alone: dict[str, int] = {}
         self._compared: dict[int, int] = defaultdict(int)  # by run
+        self._gradients: dict[int, int] = defaultdict(int)
         self._undecided: dict[int, int] = defaultdict(int)
         self._met: dict[tuple[int, Place], int] = {}
         self._steps: set[int] = set()
@@ -204,8 +207,8 @@ class Against:
         self._rows = [row for row in self._rows if row[0] != run]
         self._alone = {name: of for name, of in self._alone.items() if of != run}
         self._met = {key: of for key, of in self._met.items() if of != run}
-        self._compared.pop(run, None)
-        self._undecided.pop(run, None)
+        for counted in (self._compared, self._gradients, self._undecided):
+            counted.pop(run, None)
         for visits in self._counts.values():
             visits[:] = [of for of in visits if of != run]
 
@@ -271,8 +274,7 @@ class Against:
     def _take_gradient(self, event: Event) -> None:
         made = self._made.get(event["gradient_of"], ())
         turn = f".pass{event['pass']}" if event.get("pass") else ""
-        users = [call for call in self._used.get(event["gradient_of"], ()) if call.outputs]
-        users = [user for user in users if all(user is not call for call, _ in made)]
+        users = self._users_of(event["gradient_of"])
         for at, (call, slot) in enumerate(made):
             rows = self._partners.rows_of(
                 self._there(call.step), call.place, "backward", "input", [slot + turn]
@@ -281,9 +283,28 @@ class Against:
                 continue
             found = self._judge.of(event["value"], self._held.get(event["value"]), rows[0])
             call.gradient = _worst([call.gradient, found])
-            if at == 0:
-                what = Message("against.gradient_of", what=Message("against.output", slot=slot))
-                self._note_gradient(call, event, found, users, what, rows[0])
+            if at:
+                continue
+            maker, what = call, Message("against.output", slot=slot)
+            if len(users) == 1:  # whose backward made it
+                maker = users[0]
+                at_input = next(s for s, n in maker.inputs if n == event["gradient_of"])
+                what = Message("against.input", slot=at_input)
+            what = Message("against.gradient_of", what=what)
+            self._note_gradient(maker, event, found, users, what, rows[0], call.differs)
+
+    def _users_of(self, number: int) -> list[_Call]:
+        """The calls that read a value and gave something else, the innermost of nested ones."""
+        made = [call for call, _ in self._made.get(number, ())]
+        users = [u for u in self._used.get(number, ()) if u.outputs and u not in made]
+        around = {id(outer) for user in users for outer in self._around(user)}
+        return [user for user in users if id(user) not in around]
+
+    def _around(self, call: _Call) -> Iterator[_Call]:
+        outer = self._calls.get(call.parent) if call.parent is not None else None
+        while outer is not None:
+            yield outer
+            outer = self._calls.get(outer.parent) if outer.parent is not None else None
 
     def _take_parameter_gradient(self, event: Event) -> None:
         path, leaf, number = event["layer_path"], event["leaf"], event.get("pass", 0)
@@ -312,7 +333,7 @@ class Against:
             for (slot, n), row in zip(results, rows, strict=True)
         ]
         found += [(leaf, j, call.partner_of_leaf[leaf]) for leaf, j in call.parameters.items()]
-        self._count(call.run, [judged for _, judged, _ in found])
+        self._count(call.run, [judged for _, judged, _ in found], self._compared)
         if not any(judged.differs for _, judged, _ in found):
             return
         call.differs = True
@@ -348,8 +369,8 @@ class Against:
             return "unknown"
         return "created"
 
-    def _count(self, run: int, found: list[Judged]) -> None:
-        self._compared[run] += any(not judged.is_open for judged in found)
+    def _count(self, run: int, found: list[Judged], counted: dict[int, int]) -> None:
+        counted[run] += any(not judged.is_open for judged in found)
         self._undecided[run] += not any(not j.is_open for j in found) or any(
             j.verdict == "unreadable" for j in found
         )
@@ -359,19 +380,19 @@ class Against:
         call: _Call,
         event: Event,
         found: Judged,
-        users: Iterable[_Call],
+        users: Sequence[_Call],
         what: str,
         row: int,
+        is_carried: bool = False,
     ) -> None:
         """Note a gradient; `users` are the calls whose backward made it."""
-        self._count(call.run, [found])
+        self._count(call.run, [found], self._gradients)
         if not found.differs:
             return
-        given = [user for user in users if user.gradient is not _NONE]
-        origin: Origin = "created" if given else "unknown"
-        if call.differs or any(user.gradient.differs or user.differs for user in users):
+        origin: Origin = "created"
+        if is_carried or any(user.differs or user.gradient.differs for user in users):
             origin = "carried"
-        elif any(user.gradient.is_open for user in given):
+        elif all(user.gradient.is_open for user in users):
             origin = "unknown"
         self._keep_values([event["value"]])
         for user in users if origin == "created" else ():
@@ -425,6 +446,7 @@ class Against:
             if values is not None and number not in self._stored:
                 self._stored.add(number)
                 self._kept.put({"value": number}, values)
+                self.grow(values.nbytes)
 
     def _there(self, step: int) -> int:
         return self._partners.step_of(step, self._first_step)
@@ -439,6 +461,7 @@ class Against:
             tuple(row for _, row in self._rows),
             self._reference.dump.label,
             sum(self._compared.values()),
+            sum(self._gradients.values()),
             sum(self._undecided.values()),
             tuple(self._alone),
             tuple(self._unmet()),

@@ -86,8 +86,11 @@ class Differences:
         Label of the reference.
     compared : int
         Calls of which something was compared.
+    gradients : int
+        Gradients that were compared.
     undecided : int
-        Calls of which statistics alone, or values that cannot be read, prove nothing.
+        Calls and gradients of which nothing follows: statistics alone agree, values cannot be
+        read, or a difference hides below `atol`.
     alone : tuple of str
         Calls of the run without a partner in the reference.
     unmet : tuple of str
@@ -101,6 +104,7 @@ class Differences:
     rows: tuple[Difference, ...] = ()
     reference: str = ""
     compared: int = 0
+    gradients: int = 0
     undecided: int = 0
     alone: tuple[str, ...] = ()
     unmet: tuple[str, ...] = ()
@@ -122,9 +126,8 @@ class Differences:
     @property
     def passed(self) -> bool:
         """Whether all was compared and nothing differs, as `Comparison.passed`."""
-        return bool(self.compared) and not (
-            self.rows or self.alone or self.unmet or self.undecided > self.compared / 2
-        )
+        total = self.compared + self.gradients
+        return total > 2 * self.undecided and not (self.rows or self.alone or self.unmet)
 
     @property
     def first(self) -> Difference | None:

@@ -407,10 +407,10 @@ class Recording:
         plan = replace(self._plan, see=against.see)
         recorder = Recorder(self._framework, self._networks, plan, against)
 
-        def stop() -> None:
-            recorder.is_paused = True
+        def grow(count: int) -> None:
+            recorder.values.size_bytes += count
 
-        against.stop = stop
+        against.stop, against.grow = recorder.give_up, grow
         return recorder
 
     def _new_against(self, reference: Reference, rank: int) -> Against:

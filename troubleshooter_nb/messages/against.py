@@ -15,12 +15,13 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "input": ("input {slot}", "输入 {slot}"),
     "gradient_of": ("gradient of {what}", "{what} 的梯度"),
     # The headline.
-    "head_differ": ("{count:,} {count:call differs|calls differ} from {reference}", "{count:,} 次调用与 {reference} 不一致"),
+    "head_differ": ("{count:,} {count:difference|differences} from {reference}", "{count:,} 处与 {reference} 不一致"),
     "head_first": ("first made in {where}", "最早产生于 {where}"),
     "head_first_carried": ("first seen in {where}", "最早见于 {where}"),
     "head_none": ("nothing differs from {reference}", "与 {reference} 没有不一致"),
     "head_nothing": ("nothing was compared with {reference}", "尚未与 {reference} 进行任何比较"),
     "compared": ("{count:,} {count:call|calls} compared", "已比较 {count:,} 次调用"),
+    "compared_gradients": ("{count:,} {count:call|calls} and {gradients:,} {gradients:gradient|gradients} compared", "已比较 {count:,} 次调用与 {gradients:,} 个梯度"),
     "stopped_there": ("stopped there", "已在该处停止"),
     "where": ("{path} ({layer})", "{path}（{layer}）"), "where_backward": ("the backward of {where}", "{where} 的反向"),
     "whole_net": ("the whole net", "整个网络"),
@@ -39,6 +40,6 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "alone": ("{count:,} {count:call has|calls have} no partner in the reference: {names}", "{count:,} 次调用在参考中没有对应项：{names}"),
     "unmet": ("{count:,} {count:call|calls} of the reference {count:was|were} not met: {names}", "参考中有 {count:,} 次调用未出现：{names}"),
     "unmet_yet": ("{count:,} {count:call|calls} of the reference {count:was|were} not met so far", "参考中有 {count:,} 次调用到目前为止尚未出现"),
-    "undecided": ("{count:,} {count:call|calls} could not be decided: statistics agree, or values cannot be read", "{count:,} 次调用无法判定：统计量一致，或数值无法读取"),
+    "undecided": ("{count:,} {count:result|results} could not be decided: only statistics agree, values cannot be read, or all lies below atol", "{count:,} 个结果无法判定：仅统计量一致、数值无法读取，或全部小于 atol"),
     "title": ("Calls that differ, in order of execution", "不一致的调用（按执行顺序）"),
 }

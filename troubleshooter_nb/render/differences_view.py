@@ -44,12 +44,16 @@ def differences_headline(facts: Mapping[str, Any]) -> str:
         first = rows[facts["first"]]
         id = "head_first" if first["origin"] == "created" else "head_first_carried"
         parts.append(sentence(f"against.{id}", language, where=_where(first, language)))
-    elif not facts["compared"]:
+    elif not (facts["compared"] or facts["gradients"]):
         parts.append(sentence("against.head_nothing", language, reference=reference))
     else:
         parts.append(sentence("against.head_none", language, reference=reference))
-    if facts["compared"]:
-        parts.append(sentence("against.compared", language, count=facts["compared"]))
+    count, gradients = facts["compared"], facts["gradients"]
+    if gradients:
+        said = {"count": count, "gradients": gradients}
+        parts.append(sentence("against.compared_gradients", language, **said))
+    elif count:
+        parts.append(sentence("against.compared", language, count=count))
     if facts["is_stopped"]:
         parts.append(sentence("against.stopped_there", language))
     return " · ".join(parts)
@@ -138,7 +142,8 @@ def _mark(facts: Mapping[str, Any]) -> tuple[str, str]:
 def _next(facts: Mapping[str, Any]) -> str:
     if facts["is_running"]:
         return "rec.stop()"
-    return f"tnb.compare(rec.dump, {facts['reference']!r}).explain()"
+    explain = ".explain()" if facts["rows"] else ""
+    return f"tnb.compare(rec.dump, {facts['reference']!r}){explain}"
 
 
 def _where(one: Mapping[str, Any], language: str) -> str:
