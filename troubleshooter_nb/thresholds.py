@@ -784,6 +784,6 @@ MOMENTS_BOUND = 64.0
 # Tensors of a set, and values of each, that tell what it is of another. By hand.
 COMPANIONS_READ, COMPANION_VALUES = 32, 4096
 # Times by which what fingerprints estimate must lie below the tolerance to pass, and above it to
-# differ: over 16,000 differences of 8 kinds it was 0.155 of the truth at least, and in nine cases of
-# ten at most 1.63 of it. Measured.
+# differ: over 16,000 differences of 8 kinds it was 0.155 of the truth at least, and 1.63 of it at
+# most in nine cases of ten. Measured.
 FINGERPRINT_SURE, FINGERPRINT_FAR = 6.5, 2.5

@@ -26,8 +26,9 @@ from troubleshooter_nb.metrics.verdict import Tolerance
 from troubleshooter_nb.naming.msprobe import format_msprobe_call
 from troubleshooter_nb.weight_map import WeightMap
 
-# Bytes of values that wait for the call that reads them; what is older is copied again.
-_MOST_HELD = 256 << 20
+# Bytes of values that wait for the call that reads them; what is older is copied again. So few
+# that the system need not find new pages for those that come.
+_MOST_HELD = 64 << 20
 _NONE = Judged("missing")
 
 
@@ -161,7 +162,8 @@ class Against:
         self._made: dict[int, list[tuple[_Call, str]]] = defaultdict(list)
         self._used: dict[int, list[_Call]] = defaultdict(list)
         self._of_paths: dict[str, list[_Call]] = defaultdict(list)
-        self._parameters: dict[str, dict[str, Judged]] = defaultdict(dict)
+        self._held.clear()
+        self._held_bytes = 0
         self._judge.forget()
 
     # What comes
@@ -328,7 +330,7 @@ class Against:
         results = call.outputs or call.inputs
         role = "" if call.place.kind == "debug" else "output" if call.outputs else "input"
         rows = self._partners.rows_of(step, call.place, direction, role, [s for s, _ in results])
-        found = [
+        found: list[tuple[str, Judged, int]] = [
             (Message(f"against.{role or 'output'}", slot=slot), self._judged(call, n, row), row)
             for (slot, n), row in zip(results, rows, strict=True)
         ]
@@ -358,9 +360,7 @@ class Against:
         step = self._there(call.step)
         slots = [slot for slot, _ in call.inputs]
         rows = self._partners.rows_of(step, call.place, "forward", "input", slots)
-        given = [
-            self._judged(call, n, row) for (_, n), row in zip(call.inputs, rows, strict=True)
-        ]
+        given = [self._judged(call, n, row) for (_, n), row in zip(call.inputs, rows, strict=True)]
         if any(judged.differs for judged in given):
             return "carried"
         if call.differs_inside:

@@ -20,7 +20,6 @@ from troubleshooter_nb.metrics.pairwise import figures_of
 from troubleshooter_nb.metrics.partial import Partial, Partials
 from troubleshooter_nb.metrics.sketches import estimated_l2, statistics_of
 from troubleshooter_nb.metrics.verdict import Tolerance, judge_all, judge_fingerprints
-from troubleshooter_nb.ranges import whole
 from troubleshooter_nb.render.words import DIFFERING
 from troubleshooter_nb.thresholds import BLIND_TOLERANCES
 
@@ -64,6 +63,7 @@ class Judge:
         self._rows = SideRows(reference, np.arange(len(reference.sources)))
         self._fingerprints = fingerprints_of(reference.index)
         self._known: dict[Hashable, Judged] = {}
+        self._memory = np.empty(0, np.uint8)
 
     def of(self, number: int, values: np.ndarray | None, row: int) -> Judged:
         """A value of the run, by its number, beside a row of the reference.
@@ -89,10 +89,19 @@ class Judge:
         if left.shape != source.shape:
             return Judged("shape", basis="values")
         try:
-            right = whole(source)
+            right = self._read(source)
         except ReadError:
             return Judged("unreadable")
         return _at_a_glance(left, right, self._tolerance) or _measured(left, right, self._tolerance)
+
+    def _read(self, source: ArraySource) -> np.ndarray:
+        """All values of a source, where they lie or in memory that the next one uses again."""
+        if isinstance(source, ArrayInMemory):
+            return source.array
+        if len(self._memory) < source.size_bytes:
+            self._memory = np.empty(source.size_bytes, np.uint8)
+        into = self._memory[: source.size_bytes].view(source.dtype)
+        return source.read(0, into.size, into).reshape(source.shape)
 
     def _by_figures(self, left: np.ndarray, row: int) -> Judged:
         """By what a reference without values knows."""
@@ -134,11 +143,12 @@ def _recorded(array: np.ndarray, with_checksum: bool, with_fingerprint: bool) ->
     return _Figures(figures, fingerprint)
 
 
-def _key_of(source: ArraySource | None, row: int) -> Hashable:
+def _key_of(source: Any, row: int) -> Hashable:
     """What is the same for rows that hold one value."""
     if isinstance(source, ArrayInMemory):
         return id(source.array)
-    return ("row", row) if source is None else source
+    found: Hashable = ("row", row) if source is None else source
+    return found
 
 
 def _at_a_glance(left: np.ndarray, right: np.ndarray, asked: Tolerance) -> Judged | None:
@@ -177,7 +187,7 @@ def _measured(left: np.ndarray, right: np.ndarray, asked: Tolerance) -> Judged:
     dtypes = [left.dtype], [right.dtype]
     figures = figures_of(partials, *dtypes)
     verdicts = judge_all(figures, asked, *dtypes, np.array([left.size]))
-    errors = (float(figures[name][0]) for name in ("rel_l2_error", "max_abs_error"))
+    error, largest = (float(figures[name][0]) for name in ("rel_l2_error", "max_abs_error"))
     # What only atol lets pass was compared with nothing.
     is_blind = verdicts.reason[0] == "pass_blind"
-    return Judged("undecidable" if is_blind else str(verdicts.name[0]), *errors, "values")
+    return Judged("undecidable" if is_blind else str(verdicts.name[0]), error, largest, "values")

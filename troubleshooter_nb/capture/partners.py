@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from troubleshooter_nb.analysis.align import MappingLike, pair_dumps
 from troubleshooter_nb.dump import Dump, Entry
+from troubleshooter_nb.errors import ArgumentError
 from troubleshooter_nb.formats.record_entries import name_of_call
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming import Site
 from troubleshooter_nb.naming.hooks import RECORDED_SAMPLE
 from troubleshooter_nb.naming.msprobe import (
@@ -21,6 +26,7 @@ from troubleshooter_nb.naming.msprobe import (
     site_of_msprobe,
 )
 from troubleshooter_nb.shapes import Shape
+from troubleshooter_nb.table import taken
 
 _COLUMNS = ("kind", "path", "call", "direction", "role", "slot")
 _KINDS = ("module", "api", "debug")
@@ -107,10 +113,18 @@ class Partners:
             self._pair(_skeleton(layers, word, mapping), mapping)
 
     def _pair(self, skeleton: Dump, mapping: MappingLike | None) -> None:
-        """Find the partners of layers and of what a mapping names."""
-        first = self.reference.select(step=self.steps[0], rank=self._rank)
-        if not len(skeleton.sources):
+        """Find the partners of layers and of what a mapping names.
+
+        Raises
+        ------
+        ValueError
+            If nothing is known of the run that a mapping could name.
+        """
+        if not len(skeleton):
+            if mapping is not None:
+                raise ArgumentError(Message("against.mapping_of_operators"))
             return
+        first = _first_calls(self.reference, self.steps[0], self._rank, mapping)
         pairing = pair_dumps(skeleton, first, mapping=mapping)
         sides = [[Site(*each) for each in d.columns.rows(*_COLUMNS)] for d in (skeleton, first)]
         for match in pairing.matches():
@@ -227,7 +241,7 @@ def _skeleton(layers: Iterable[Layer], word: str, mapping: MappingLike | None) -
         for leaf, role, shape, dtype in leaves:
             add(call, "parameters", leaf, role, shape=shape, dtype=dtype)
         add(call, "output", "0")
-    for name in _named(mapping):
+    for name in _named(mapping, 0):
         row = parse_row_name(name)
         known = parse_msprobe_call(row.entry) if row is not None else None
         if row is not None and known is not None:
@@ -235,11 +249,31 @@ def _skeleton(layers: Iterable[Layer], word: str, mapping: MappingLike | None) -
     return Dump.from_entries([*entries.values()], label="", format="tnb_record")
 
 
-def _named(mapping: Any) -> list[str]:
-    """Names of the left side in a mapping that is plain pairs."""
-    if isinstance(mapping, Mapping):
-        return [name for name in mapping if isinstance(name, str)]
-    if isinstance(mapping, list | tuple):
-        pairs = [pair for pair in mapping if isinstance(pair, list | tuple) and len(pair) == 2]
-        return [pair[0] for pair in pairs if isinstance(pair[0], str)]
-    return []
+def _first_calls(dump: Dump, step: int, rank: int, mapping: MappingLike | None) -> Dump:
+    """As much of a reference as `_skeleton` knows of a run: no shapes but those of parameters."""
+    index = dump.index
+    named = index["name"].isin(_named(mapping, 1)).values
+    is_owned = index["role"].isin(["parameter", "buffer"]).values
+    is_first = index["kind"].isin(["module"]).values & (index["call"].values == 0)
+    is_seen = is_owned | ((index["role"].values == "output") & (index["slot"].values == "0"))
+    is_seen &= is_first & (index["direction"].values == "forward")
+    is_there = (index["step"].values == step) & (index["rank"].values == rank)
+    rows = np.flatnonzero((is_seen | named) & is_there)
+    shapes = dump.columns["shape"][rows]
+    shapes[~is_owned[rows]] = None
+    table = taken(index, "entry", rows)
+    attrs = index["shape"].attrs
+    return replace(
+        dump,
+        index=table.assign(shape=("entry", shapes, attrs)),
+        sources=tuple(None for _ in rows),
+    )
+
+
+def _named(mapping: Any, side: int) -> list[str]:
+    """Names of a side in a mapping that is plain pairs."""
+    pairs = mapping.items() if isinstance(mapping, Mapping) else mapping
+    if not isinstance(mapping, Mapping | list | tuple):
+        return []
+    found = [pair[side] for pair in pairs if isinstance(pair, list | tuple) and len(pair) == 2]
+    return [name for name in found if isinstance(name, str)]

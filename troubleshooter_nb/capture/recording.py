@@ -328,6 +328,7 @@ class Recording:
     def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
         if self._has_stopped(error):
             self._stop("stopped")
+            self._framework.abandon()
             return True
         if error is not None and not self._kept.is_failed:
             self._miss_the_rest()
@@ -498,6 +499,7 @@ class Recording:
         """A cell has ended; one that was interrupted, or could not be recorded, ends this too."""
         if self._has_stopped(error):
             self._stop("stopped")
+            self._framework.abandon()
         elif isinstance(error, KeyboardInterrupt):
             self._miss_the_rest()
             self._stop("broken")

@@ -447,9 +447,7 @@ class _Rank:
         return [note_of(row) for row in missing_rows(missing)]
 
 
-def name_of_call(
-    kind: str, path: str, layer: str, number: int, way: str, word: str
-) -> MsprobeCall:
+def name_of_call(kind: str, path: str, layer: str, number: int, way: str, word: str) -> MsprobeCall:
     """What a recorded call is named in a dump; modules begin with `word`."""
     if kind == "debug":
         return MsprobeCall("", path if way == "forward" else f"{path}_grad", "", "debug", number)

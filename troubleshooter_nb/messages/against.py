@@ -8,6 +8,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "weight_map": ("a weight map is not applied while a network runs: record, then compare(rec.dump, reference, mapping=...)", "网络运行时不应用权重映射：请先记录，再调用 compare(rec.dump, reference, mapping=...)"),
     "same_folder": ("{folder} is the reference, which this recording would overwrite: record to another folder", "{folder} 是参考，本次记录会覆盖它：请记录到另一文件夹"),
     "no_calls": ("{label} ({format}) holds no calls of layers or operators that could be compared while a network runs: record it with tnb.record, or record here and use compare(rec.dump, reference)", "{label}（{format}）中没有可在网络运行时比较的层或算子调用：请用 tnb.record 记录，或先记录再调用 compare(rec.dump, reference)"),
+    "mapping_of_operators": ("operators are compared with those of their name while they run: for others record, then compare(rec.dump, reference, mapping=...)", "运行时算子只与同名算子比较：其他情况请先记录，再调用 compare(rec.dump, reference, mapping=...)"),
     "none": ("nothing is compared: give a reference, record(net, against=...), and start", "没有进行比较：请给出参考 record(net, against=...) 并开始记录"),
     "stopped": ("stopped at {call}, which differs from the reference; the recording is at its end", "在 {call} 处停止，它与参考不一致；记录到此结束"),
     # What of a call differs.

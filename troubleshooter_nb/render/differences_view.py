@@ -40,7 +40,9 @@ def differences_headline(facts: Mapping[str, Any]) -> str:
     reference = repr(facts["reference"])
     parts = []
     if rows:
-        parts.append(sentence("against.head_differ", language, count=len(rows), reference=reference))
+        parts.append(
+            sentence("against.head_differ", language, count=len(rows), reference=reference)
+        )
         first = rows[facts["first"]]
         id = "head_first" if first["origin"] == "created" else "head_first_carried"
         parts.append(sentence(f"against.{id}", language, where=_where(first, language)))
