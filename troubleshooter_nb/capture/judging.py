@@ -26,6 +26,7 @@ from troubleshooter_nb.thresholds import BLIND_TOLERANCES
 Basis = Literal["values", "fingerprint", "statistics", ""]
 # Of the allowance that one look grants without measuring: its own rounding takes the rest.
 _SURE = 0.9
+_FEW = 4096  # bytes
 
 
 class Judged(NamedTuple):
@@ -63,7 +64,8 @@ class Judge:
         self._rows = SideRows(reference, np.arange(len(reference.sources)))
         self._fingerprints = fingerprints_of(reference.index)
         self._known: dict[Hashable, Judged] = {}
-        self._memory = np.empty(0, np.uint8)
+        # Used again and again: new pages cost more than what is done in them.
+        self._memory, self._apart = np.empty(0, np.uint8), np.empty(0, np.uint8)
 
     def of(self, number: int, values: np.ndarray | None, row: int) -> Judged:
         """A value of the run, by its number, beside a row of the reference.
@@ -92,7 +94,33 @@ class Judge:
             right = self._read(source)
         except ReadError:
             return Judged("unreadable")
-        return _at_a_glance(left, right, self._tolerance) or _measured(left, right, self._tolerance)
+        return self._at_a_glance(left, right) or _measured(left, right, self._tolerance)
+
+    def _at_a_glance(self, left: np.ndarray, right: np.ndarray) -> Judged | None:
+        """The verdict of two tensors that are the same, or surely pass; None for all others."""
+        if left.dtype != right.dtype or not left.size:
+            return None
+        mine, theirs = (np.ascontiguousarray(side).reshape(-1) for side in (left, right))
+        if _are_same(mine, theirs):
+            return Judged("identical", 0.0, 0.0, "values")
+        if left.dtype not in (np.float32, np.float64):
+            return None
+        asked = self._tolerance
+        if len(self._apart) < left.nbytes:
+            self._apart = np.empty(left.nbytes, np.uint8)
+        apart = self._apart[: left.nbytes].view(left.dtype)
+        with np.errstate(all="ignore"):
+            np.subtract(mine, theirs, out=apart)
+            largest = float(max(apart.max(), -apart.min()))
+            # NaN and overflow make these false.
+            if not largest <= _SURE * asked.atol:
+                return None
+            error = math.sqrt(float(np.dot(apart, apart)))
+            norm = math.sqrt(float(np.dot(theirs, theirs)))
+        allowed = max(BLIND_TOLERANCES * asked.rtol, noise_bound(left.dtype, right.dtype).rel_l2)
+        if not 0 < error <= _SURE * allowed * norm < math.inf:
+            return None
+        return Judged("pass", error / norm, largest, "values")
 
     def _read(self, source: ArraySource) -> np.ndarray:
         """All values of a source, where they lie or in memory that the next one uses again."""
@@ -151,27 +179,19 @@ def _key_of(source: Any, row: int) -> Hashable:
     return found
 
 
-def _at_a_glance(left: np.ndarray, right: np.ndarray, asked: Tolerance) -> Judged | None:
-    """The verdict of two tensors that are the same, or surely pass; None for all others."""
-    if left.dtype != right.dtype or not left.size:
-        return None
-    mine, theirs = (np.ascontiguousarray(side).reshape(-1) for side in (left, right))
-    if np.array_equal(mine.view(np.uint8), theirs.view(np.uint8)):
-        return Judged("identical", 0.0, 0.0, "values")
-    if left.dtype not in (np.float32, np.float64):
-        return None
-    with np.errstate(all="ignore"):
-        apart = mine - theirs
-        largest = float(max(apart.max(), -apart.min()))
-        # NaN and overflow make these false.
-        if not largest <= _SURE * asked.atol:
-            return None
-        error = math.sqrt(float(np.dot(apart, apart)))
-        norm = math.sqrt(float(np.dot(theirs, theirs)))
-    allowed = max(BLIND_TOLERANCES * asked.rtol, noise_bound(left.dtype, right.dtype).rel_l2)
-    if not 0 < error <= _SURE * allowed * norm < math.inf:
-        return None
-    return Judged("pass", error / norm, largest, "values")
+def _are_same(mine: np.ndarray, theirs: np.ndarray) -> bool:
+    """Whether two contiguous arrays of one dtype and length are the same in every bit."""
+    sides = mine.view(np.uint8), theirs.view(np.uint8)
+    if not np.array_equal(sides[0][:_FEW], sides[1][:_FEW]):
+        return False  # as it mostly is where anything differs
+    whole = len(sides[0]) // 8 * 8
+    if not np.array_equal(sides[0][whole:], sides[1][whole:]):
+        return False
+    try:
+        words = [side[:whole].view(np.uint64) for side in sides]
+    except ValueError:
+        words = [side[:whole] for side in sides]
+    return bool(np.array_equal(words[0], words[1]))
 
 
 def _measured(left: np.ndarray, right: np.ndarray, asked: Tolerance) -> Judged:
