@@ -164,6 +164,7 @@ class Against:
         self._of_paths: dict[str, list[_Call]] = defaultdict(list)
         self._held.clear()
         self._held_bytes = 0
+        self._stored.clear()
         self._judge.forget()
 
     # What comes
@@ -193,6 +194,8 @@ class Against:
         self._kept.put(event, array)
         if array is not None:
             self._stored.add(event["value"])
+        if "statistics" in event:
+            self._judge.note(event["value"], event)
         if self.stopped_by is not None:
             return
         for name, take in _TAKEN.items():
@@ -371,9 +374,7 @@ class Against:
 
     def _count(self, run: int, found: list[Judged], counted: dict[int, int]) -> None:
         counted[run] += any(not judged.is_open for judged in found)
-        self._undecided[run] += not any(not j.is_open for j in found) or any(
-            j.verdict == "unreadable" for j in found
-        )
+        self._undecided[run] += any(judged.is_open for judged in found)
 
     def _note_gradient(
         self,

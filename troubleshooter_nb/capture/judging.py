@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -64,6 +64,7 @@ class Judge:
         self._rows = SideRows(reference, np.arange(len(reference.sources)))
         self._fingerprints = fingerprints_of(reference.index)
         self._known: dict[Hashable, Judged] = {}
+        self._figures: dict[int, Mapping[str, Any]] = {}
         # Used again and again: new pages cost more than what is done in them.
         self._memory, self._apart = np.empty(0, np.uint8), np.empty(0, np.uint8)
 
@@ -76,18 +77,30 @@ class Judge:
         key = number, _key_of(source, row)
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = self._judged(values, source, row)
+            figures = self._figures.get(number, {})
+            found = self._known[key] = self._judged(values, source, row, figures)
         return found
+
+    def note(self, number: int, figures: Mapping[str, Any]) -> None:
+        """Take statistics and fingerprint of a value that were measured for the recording."""
+        self._figures[number] = figures
 
     def forget(self) -> None:
         """Values that come have other numbers."""
         self._known.clear()
+        self._figures.clear()
 
-    def _judged(self, left: np.ndarray | None, source: ArraySource | None, row: int) -> Judged:
+    def _judged(
+        self,
+        left: np.ndarray | None,
+        source: ArraySource | None,
+        row: int,
+        figures: Mapping[str, Any],
+    ) -> Judged:
         if left is None:
             return Judged("unreadable")
         if source is None:
-            return self._by_figures(left, row)
+            return self._by_figures(left, row, figures)
         if left.shape != source.shape:
             return Judged("shape", basis="values")
         try:
@@ -111,16 +124,18 @@ class Judge:
         apart = self._apart[: left.nbytes].view(left.dtype)
         with np.errstate(all="ignore"):
             np.subtract(mine, theirs, out=apart)
-            largest = float(max(apart.max(), -apart.min()))
-            # NaN and overflow make these false.
-            if not largest <= _SURE * asked.atol:
-                return None
             error = math.sqrt(float(np.dot(apart, apart)))
             norm = math.sqrt(float(np.dot(theirs, theirs)))
+            # No element is larger than the norm of all. NaN and overflow make these false.
+            largest = error
+            if not error <= _SURE * asked.atol:
+                largest = float(max(apart.max(), -apart.min()))
+            if not largest <= _SURE * asked.atol:
+                return None
         allowed = max(BLIND_TOLERANCES * asked.rtol, noise_bound(left.dtype, right.dtype).rel_l2)
         if not 0 < error <= _SURE * allowed * norm < math.inf:
             return None
-        return Judged("pass", error / norm, largest, "values")
+        return Judged("pass", error / norm, basis="values")
 
     def _read(self, source: ArraySource) -> np.ndarray:
         """All values of a source, where they lie or in memory that the next one uses again."""
@@ -131,11 +146,14 @@ class Judge:
         into = self._memory[: source.size_bytes].view(source.dtype)
         return source.read(0, into.size, into).reshape(source.shape)
 
-    def _by_figures(self, left: np.ndarray, row: int) -> Judged:
+    def _by_figures(self, left: np.ndarray, row: int, figures: Mapping[str, Any]) -> Judged:
         """By what a reference without values knows."""
         theirs = self._rows.recorded(row)
         fingerprint = self._fingerprints[row]
-        mine = _recorded(left, theirs.crc32 >= 0, bool(fingerprint))
+        known = {**figures.get("statistics", {}), "fingerprint": figures.get("fingerprint", ())}
+        if not figures or (fingerprint and not known["fingerprint"]):
+            known = statistics_of(left, bool(fingerprint))
+        mine = _recorded(left, theirs.crc32 >= 0, known)
         found = judge_recorded(mine.figures, theirs, self._tolerance)
         l2 = theirs.statistics.get("l2", math.nan)
         if not fingerprint or theirs.shape != left.shape or math.isnan(l2):
@@ -154,9 +172,9 @@ class _Figures(NamedTuple):
     fingerprint: np.ndarray
 
 
-def _recorded(array: np.ndarray, with_checksum: bool, with_fingerprint: bool) -> _Figures:
-    """What a recording without values would know of an array."""
-    statistics = statistics_of(array, with_fingerprint)
+def _recorded(array: np.ndarray, with_checksum: bool, known: Mapping[str, Any]) -> _Figures:
+    """What a recording without values would know of an array, of which statistics are known."""
+    statistics = dict(known)
     fingerprint = np.array(statistics.pop("fingerprint", ()))
     above = statistics.pop("posinf_count", 0)
     if statistics["inf_count"]:
@@ -187,10 +205,7 @@ def _are_same(mine: np.ndarray, theirs: np.ndarray) -> bool:
     whole = len(sides[0]) // 8 * 8
     if not np.array_equal(sides[0][whole:], sides[1][whole:]):
         return False
-    try:
-        words = [side[:whole].view(np.uint64) for side in sides]
-    except ValueError:
-        words = [side[:whole] for side in sides]
+    words = [side[:whole].view(np.uint64) for side in sides]
     return bool(np.array_equal(words[0], words[1]))
 
 

@@ -259,15 +259,30 @@ def _first_calls(dump: Dump, step: int, rank: int, mapping: MappingLike | None) 
     is_seen &= is_first & (index["direction"].values == "forward")
     is_there = (index["step"].values == step) & (index["rank"].values == rank)
     rows = np.flatnonzero((is_seen | named) & is_there)
+    rows = rows[_from_outside_in([index["path"].values[row] for row in rows])]
     shapes = dump.columns["shape"][rows]
     shapes[~is_owned[rows]] = None
     table = taken(index, "entry", rows)
     attrs = index["shape"].attrs
     return replace(
         dump,
-        index=table.assign(shape=("entry", shapes, attrs)),
+        index=table.assign(
+            shape=("entry", shapes, attrs),
+            order=("entry", np.arange(len(rows)), index["order"].attrs),
+        ),
         sources=tuple(None for _ in rows),
     )
+
+
+def _from_outside_in(paths: Sequence[str]) -> list[int]:
+    """The order in which calls of these paths, listed as they ended, began."""
+    began: dict[str, int] = {}
+    for at, path in enumerate(paths):
+        parts = path.split(".")
+        for prefix in ("", *(".".join(parts[:count]) for count in range(1, len(parts) + 1))):
+            began.setdefault(prefix, at)
+    depths = [path.count(".") + bool(path) for path in paths]
+    return sorted(range(len(paths)), key=lambda at: (began[paths[at]], depths[at], at))
 
 
 def _named(mapping: Any, side: int) -> list[str]:
