@@ -88,7 +88,12 @@ def test_the_call_that_makes_a_difference_is_told_from_those_that_pass_it_on(net
         "": "contains",
     }
     first = found.first
-    assert (first.path, first.layer, first.slot, first.step) == ("blocks.1.act", "SiLU", "output 0", 0)
+    assert (first.path, first.layer, first.slot, first.step) == (
+        "blocks.1.act",
+        "SiLU",
+        "output 0",
+        0,
+    )
     assert first.partner == "Module.blocks.1.act.GELU.forward.0.output.0"
     assert "in forward" in first.stack_line
     assert "self.act(self.fc(x))" in first.stack_line
@@ -301,7 +306,6 @@ def test_a_recording_without_a_reference_has_no_differences(net):
 
 
 def test_a_weight_map_is_for_compare(net):
-    mapping = tnb.WeightMap.from_rows if hasattr(tnb.WeightMap, "from_rows") else None
     weights = {name: p.detach().numpy() for name, p in net.named_parameters()}
     mapping = tnb.draft_weight_map(weights, weights)
     with pytest.raises(NotImplementedError, match="weight map is not applied"):
