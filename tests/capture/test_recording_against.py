@@ -120,7 +120,7 @@ def test_a_fingerprint_estimates_how_far_a_statistic_cannot_tell(net):
     found = recorded(net, against=reference).differences
     first = found.first
     assert (first.path, first.origin, first.parameters) == ("head", "created", ("weight",))
-    assert "its weight does not" in repr(found)
+    assert "unlike its weight" in repr(found)
     weight = next(row for row in found if row.path == "head")
     assert weight.basis in ("fingerprint", "statistics")
 
@@ -208,6 +208,44 @@ def test_calls_without_a_partner_are_counted_on_both_sides(net):
     assert len(fewer.unmet) == 3
     assert "3 calls of the reference were not met" in repr(fewer)
     assert not fewer.passed
+
+
+def test_gradients_without_a_partner_are_counted_on_both_sides(net):
+    whole, without = recorded(net).dump, recorded(net, gradients=False).dump
+    found = recorded(net, against=without).differences
+    assert "Module.head.Linear.backward.0" in found.alone
+    assert (found.compared, found.gradients) == (11, 0)
+    assert recorded(net, gradients=False, against=whole).differences.passed
+    with tnb.record(net, against=whole) as rec:
+        net(X)  # and no backward
+    assert "Module.head.Linear.backward.0" in rec.differences.unmet
+    assert not rec.differences.passed
+
+
+def test_what_is_computed_again_for_a_backward_pass_is_one_call():
+    from torch.utils.checkpoint import checkpoint
+
+    class Checkpointed(Net):
+        def forward(self, x):
+            for block in self.blocks:
+                x = checkpoint(block, x, use_reentrant=False)
+            return self.head(x)
+
+    torch.manual_seed(0)
+    net = Checkpointed()
+    assert recorded(net, against=recorded(net).dump).differences.passed
+
+
+def test_a_cell_that_runs_again_replaces_what_it_found(net):
+    reference = recorded(net).dump
+    rec = tnb.record(net, against=reference).start()
+    rec._begin_run(1, 0, None)
+    net(X * 2)
+    assert len(rec.differences) > 0
+    rec._begin_run(2, 0, 1)
+    step(net)
+    rec.stop()
+    assert rec.differences.passed, rec.differences
 
 
 def test_names_choose_what_of_the_reference_is_expected(net):

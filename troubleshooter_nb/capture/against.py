@@ -152,6 +152,7 @@ class Against:
         self._gradients: dict[int, int] = defaultdict(int)
         self._undecided: dict[int, int] = defaultdict(int)
         self._met: dict[tuple[int, Place], int] = {}
+        self._met_gradients: dict[int, int] = {}
         self._steps: set[int] = set()
         self._begin_step()
 
@@ -212,6 +213,7 @@ class Against:
         self._rows = [row for row in self._rows if row[0] != run]
         self._alone = {name: of for name, of in self._alone.items() if of != run}
         self._met = {key: of for key, of in self._met.items() if of != run}
+        self._met_gradients = {r: of for r, of in self._met_gradients.items() if of != run}
         for counted in (self._compared, self._gradients, self._undecided):
             counted.pop(run, None)
         for visits in self._counts.values():
@@ -258,6 +260,8 @@ class Against:
             self._there(call.step), call.place, "forward", role, leaf
         )
         if row < 0:
+            if role == "parameter" and self._partners.has_parameters and call.has_partner:
+                self._alone[f"{self._name(call, 'forward')}.parameters.{leaf}"] = call.run
             return
         found = self._judge.of(number, self._held.get(number), row)
         call.parameters[leaf] = found
@@ -267,7 +271,10 @@ class Against:
 
     def _take_end(self, event: Event) -> None:
         call = self._calls.get(event["ended"])
-        if call is None or event["status"] != "ok":
+        if call is None:
+            return
+        if event["status"] != "ok":
+            self._undecided[call.run] += call.has_partner  # it gave nothing to compare
             return
         call.outputs = [(slot, said["value"]) for slot, said in event["out"] if "value" in said]
         for slot, number in call.outputs:
@@ -285,7 +292,9 @@ class Against:
                 self._there(call.step), call.place, "backward", "input", [slot + turn]
             )
             if rows[0] < 0:
+                self._miss_gradient(call)
                 continue
+            self._met_gradients[rows[0]] = call.run
             found = self._judge.of(event["value"], self._held.get(event["value"]), rows[0])
             call.gradient = _worst([call.gradient, found])
             if at:
@@ -318,11 +327,20 @@ class Against:
         row = self._partners.row_of_parameter(
             self._there(event["step"]), place, "backward", "parameter", leaf
         )
-        if row < 0 or not calls:
+        if not calls:
             return
+        if row < 0:
+            self._miss_gradient(calls[0])
+            return
+        self._met_gradients[row] = calls[0].run
         found = self._judge.of(event["value"], self._held.get(event["value"]), row)
         what = Message("against.gradient_of", what=leaf)
         self._note_gradient(calls[0], event, found, calls, what, row)
+
+    def _miss_gradient(self, call: _Call) -> None:
+        """Note a gradient without a partner, unless its call has none either and is noted."""
+        if call.has_partner:
+            self._alone[self._name(call, "backward")] = call.run
 
     # What is found
 
@@ -471,14 +489,22 @@ class Against:
         )
 
     def _unmet(self) -> list[str]:
-        """Calls of the reference, in the steps of the run, that the run did not make."""
+        """Calls of the reference, in the steps of the run, that the run did not make.
+
+        Of those that it made, the gradients that did not come.
+        """
         kinds = ["debug", *["module"] * self._plan.modules, *["api"] * self._plan.operators]
-        found = []
+        found, partners = [], self._partners
         for step in sorted({self._there(step) for step in self._steps}):
-            for place in self._partners.calls(step, kinds):
-                is_expected = place in self._partners.unexpected
-                if (step, place) not in self._met and not is_expected and self._is_asked(place):
-                    found.append(self._partners.title_of(step, place))
+            for place in partners.calls(step, kinds):
+                if place in partners.unexpected or not self._is_asked(place):
+                    continue
+                if (step, place) not in self._met:
+                    found.append(partners.title_of(step, place))
+                elif self._plan.gradients:
+                    rows = partners.gradients_of(step, place)
+                    missed = (row for row in rows if row not in self._met_gradients)
+                    found += [partners.entry_of(row) for row in missed]
         return [*dict.fromkeys(found)]
 
     def _is_asked(self, place: Place) -> bool:

@@ -89,13 +89,15 @@ class Differences:
     gradients : int
         Gradients that were compared.
     undecided : int
-        Calls and gradients of which nothing follows: statistics alone agree, values cannot be
-        read, or a difference hides below `atol`.
+        Calls and gradients of which something is open: statistics alone agree, values cannot be
+        read, a difference hides below `atol`, or the call ended by an exception.
     alone : tuple of str
-        Calls of the run without a partner in the reference.
+        Calls of the run without a partner in the reference, and what has none of others: gradients
+        by their backward, parameters.
     unmet : tuple of str
-        Calls of the reference that the run did not make, in the steps that were recorded. What
-        still runs, or was stopped, may not have come to them.
+        Calls of the reference that the run did not make, in the steps that were recorded, and of
+        the others those of whose backward a gradient did not come. What still runs, or was
+        stopped, may not have come to them.
     is_stopped : bool
         Whether the run was stopped at the last of `rows`.
     is_running : bool

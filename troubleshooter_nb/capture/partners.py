@@ -103,6 +103,9 @@ class Partners:
                 group = _Group(step, Place(kind, path, call), direction, role)
                 self._rows[group][slot] = row
         self.steps = sorted({group.step for group in self._rows})
+        self.has_parameters = any(
+            (group.direction, group.role) == ("forward", "parameter") for group in self._rows
+        )
         self._paths: dict[tuple[str, str], str] = {}
         self._back: dict[tuple[str, str], str] = {}
         self._calls: dict[Place, Place] = {}
@@ -211,9 +214,18 @@ class Partners:
         """What the reference calls one of its calls."""
         groups = (group for group in self._rows if (group.step, group.place) == (step, place))
         row = min(row for group in groups for row in self._rows[group].values())
+        return self.entry_of(row)
+
+    def entry_of(self, row: int) -> str:
+        """What the reference calls the call that a row is of."""
         name = self.name_of(row)
         parts = parse_row_name(name)
         return name if parts is None else parts.entry
+
+    def gradients_of(self, step: int, place: Place) -> list[int]:
+        """Rows of whole gradients of what a call of the reference gives, and of parameters."""
+        groups = (_Group(step, place, "backward", role) for role in ("input", "parameter"))
+        return [row for group in groups for row in self._rows.get(group, {}).values()]
 
     def name_of(self, row: int) -> str:
         """What the reference calls a row."""

@@ -29,7 +29,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "at_call": ("{where}, call {number}", "{where}，调用编号 {number}"), "at_step": ("{where}, step {step}", "{where}，第 {step} 步"),
     # A call.
     "created": ("made here: what it was given agrees", "产生于此：其输入一致"),
-    "created_parameters": ("made here: what it was given agrees, its {names} {count:does|do} not", "产生于此：其输入一致，但 {names} 不一致"),
+    "created_parameters": ("made here: what it was given agrees, unlike its {names}", "产生于此：其输入一致，但 {names} 不一致"),
     "carried": ("passed on: what it was given differs already", "仅传播：其输入已不一致"),
     "contains": ("a call inside it differs", "其内部的调用不一致"),
     "unknown": ("what it was given was not compared", "其输入未经比较"),

@@ -164,7 +164,7 @@ def _where(one: Mapping[str, Any], language: str) -> str:
 def _origin(one: Mapping[str, Any], language: str) -> str:
     own = list(one["parameters"])
     if one["origin"] == "created" and own:
-        return sentence("against.created_parameters", language, names=own, count=len(own))
+        return sentence("against.created_parameters", language, names=own)
     return sentence(f"against.{one['origin']}", language)
 
 
