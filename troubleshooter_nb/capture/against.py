@@ -299,13 +299,11 @@ class Against:
             call.gradient = _worst([call.gradient, found])
             if at:
                 continue
-            maker, what = call, Message("against.output", slot=slot)
+            maker, said = call, ("output", slot)
             if len(users) == 1:  # whose backward made it
                 maker = users[0]
-                at_input = next(s for s, n in maker.inputs if n == event["gradient_of"])
-                what = Message("against.input", slot=at_input)
-            what = Message("against.gradient_of", what=what)
-            self._note_gradient(maker, event, found, users, what, rows[0], call.differs)
+                said = "input", next(s for s, n in maker.inputs if n == event["gradient_of"])
+            self._note_gradient(maker, event, found, users, said, rows[0], call.differs)
 
     def _users_of(self, number: int) -> list[_Call]:
         """The calls that read a value and gave something else, the innermost of nested ones."""
@@ -334,8 +332,7 @@ class Against:
             return
         self._met_gradients[row] = calls[0].run
         found = self._judge.of(event["value"], self._held.get(event["value"]), row)
-        what = Message("against.gradient_of", what=leaf)
-        self._note_gradient(calls[0], event, found, calls, what, row)
+        self._note_gradient(calls[0], event, found, calls, ("", leaf), row)
 
     def _miss_gradient(self, call: _Call) -> None:
         """Note a gradient without a partner, unless its call has none either and is noted."""
@@ -351,11 +348,12 @@ class Against:
         results = call.outputs or call.inputs
         role = "" if call.place.kind == "debug" else "output" if call.outputs else "input"
         rows = self._partners.rows_of(step, call.place, direction, role, [s for s, _ in results])
-        found: list[tuple[str, Judged, int]] = [
-            (Message(f"against.{role or 'output'}", slot=slot), self._judged(call, n, row), row)
+        found = [
+            ((role or "output", slot), self._judged(call, n, row), row)
             for (slot, n), row in zip(results, rows, strict=True)
         ]
-        found += [(leaf, j, call.partner_of_leaf[leaf]) for leaf, j in call.parameters.items()]
+        owned = call.parameters.items()
+        found += [(("", leaf), judged, call.partner_of_leaf[leaf]) for leaf, judged in owned]
         self._count(call.run, [judged for _, judged, _ in found], self._compared)
         if not any(judged.differs for _, judged, _ in found):
             return
@@ -368,7 +366,7 @@ class Against:
         )
         self._keep(call)
         own = tuple(leaf for leaf, judged in call.parameters.items() if judged.differs)
-        self._note(call, "forward", self._origin(call), what, worst, row, own)
+        self._note(call, "forward", self._origin(call), _said(*what), worst, row, own)
 
     def _judged(self, call: _Call, number: int, row: int) -> Judged:
         if row < 0:
@@ -400,7 +398,7 @@ class Against:
         event: Event,
         found: Judged,
         users: Sequence[_Call],
-        what: str,
+        what: tuple[str, str],
         row: int,
         is_carried: bool = False,
     ) -> None:
@@ -416,7 +414,8 @@ class Against:
         self._keep_values([event["value"]])
         for user in users if origin == "created" else ():
             self._keep(user)
-        self._note(call, "backward", origin, what, found, row, ())
+        said = Message("against.gradient_of", what=_said(*what))
+        self._note(call, "backward", origin, said, found, row, ())
 
     def _note(
         self,
@@ -512,6 +511,11 @@ class Against:
         if self._plan.names is None or place.kind == "debug":
             return True
         return self._plan.names(self._partners.site_of(place))
+
+
+def _said(section: str, slot: str) -> str:
+    """``output 0``, ``input mask``; of what a layer holds, its name."""
+    return Message(f"against.{section}", slot=slot) if section else slot
 
 
 def _worst(found: Iterable[Judged]) -> Judged:
