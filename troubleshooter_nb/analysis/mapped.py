@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from troubleshooter_nb.analysis.shards.table import DumpRows
 from troubleshooter_nb.dump import ArraySource, Dump, Entry
@@ -250,7 +250,8 @@ class _Made:
 
 
 # What was known of the values before they were transformed.
-_OF_VALUES = {"statistics": {}, "digest": "", "fingerprint": (), "dtype": "", "shape": None}
+_NOTHING: dict[str, Any] = {"statistics": {}, "digest": "", "fingerprint": ()}
+_OF_VALUES = {**_NOTHING, "dtype": "", "shape": None}
 
 
 def _place(entry: Entry, weight: _Weight) -> tuple[int, int, int, bool]:
