@@ -17,12 +17,14 @@ from troubleshooter_nb.version import VERSION as _VERSION
 
 if typing.TYPE_CHECKING:
     from troubleshooter_nb.analysis.align import pair_dumps
+    from troubleshooter_nb.analysis.assertion import assert_same
     from troubleshooter_nb.analysis.checkpoints import diff_checkpoints
     from troubleshooter_nb.analysis.engine import compare
     from troubleshooter_nb.analysis.self_noise import measure_noise
     from troubleshooter_nb.analysis.series import SeriesComparison, compare_series
     from troubleshooter_nb.analysis.shards.ranks import merge_ranks, missing_places
     from troubleshooter_nb.capture.determinism import Seeded, seed_all
+    from troubleshooter_nb.capture.differences import Difference, Differences
     from troubleshooter_nb.capture.overflow_found import Overflow
     from troubleshooter_nb.capture.overflow_watch import watch_overflow
     from troubleshooter_nb.capture.recording import Recording, record
@@ -45,6 +47,7 @@ if typing.TYPE_CHECKING:
         MappingFileError,
         NoGradientError,
         NotOfferedError,
+        NotSameError,
         OptionError,
         OverflowFoundError,
         PairingError,
@@ -83,6 +86,8 @@ __all__ = [
     "Check",
     "CheckpointDiff",
     "Comparison",
+    "Difference",
+    "Differences",
     "Dump",
     "EntryNotFoundError",
     "Explanation",
@@ -96,6 +101,7 @@ __all__ = [
     "NoGradientError",
     "NoiseModel",
     "NotOfferedError",
+    "NotSameError",
     "OptionError",
     "Overflow",
     "OverflowFoundError",
@@ -118,6 +124,7 @@ __all__ = [
     "WeightMapError",
     "WeightMapHistory",
     "WriteError",
+    "assert_same",
     "compare",
     "compare_series",
     "convert_weights",
@@ -152,12 +159,14 @@ __all__ = [
 # Module -> what it has of the names above.
 _HOMES = {
     ".analysis.align": "pair_dumps",
+    ".analysis.assertion": "assert_same",
     ".analysis.checkpoints": "diff_checkpoints",
     ".analysis.engine": "compare",
     ".analysis.self_noise": "measure_noise",
     ".analysis.series": "SeriesComparison compare_series",
     ".analysis.shards.ranks": "merge_ranks missing_places",
     ".capture.determinism": "Seeded seed_all",
+    ".capture.differences": "Difference Differences",
     ".capture.overflow_found": "Overflow",
     ".capture.overflow_watch": "watch_overflow",
     ".capture.recording": "Recording record",
@@ -171,8 +180,8 @@ _HOMES = {
     ".errors": (
         "AmbiguousEntryError ArgumentError ArgumentTypeError EntryNotFoundError "
         "ExtraMissingError FormatError FrameworkMissingError IncompleteWarning "
-        "MappingFileError NoGradientError NotOfferedError OptionError OverflowFoundError "
-        "PairingError PathNotFoundError ReadError TroubleshooterError "
+        "MappingFileError NoGradientError NotOfferedError NotSameError OptionError "
+        "OverflowFoundError PairingError PathNotFoundError ReadError TroubleshooterError "
         "TroubleshooterWarning UnknownFormatError WeightMapError WriteError"
     ),
     ".formats": "open_dump save_dump",

@@ -95,6 +95,10 @@ class OverflowFoundError(TroubleshooterError, ArithmeticError):
     """A network that is watched made a value that is not finite, or at the limit of its dtype."""
 
 
+class NotSameError(TroubleshooterError, AssertionError):
+    """Two runs that were asserted to be the same are not, or could not be compared."""
+
+
 class PathNotFoundError(TroubleshooterError, FileNotFoundError):
     """A path does not exist; the message says how far it does."""
 

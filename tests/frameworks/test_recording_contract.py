@@ -358,6 +358,31 @@ def test_a_handle_of_a_gradient_may_be_removed_when_it_arrives(say, recording, x
     assert len(got) == 3
 
 
+def test_a_step_that_was_broken_off_leaves_nothing_to_the_next(say, recording, handles, x):
+    class Broken(BaseException):
+        pass
+
+    def end(path, *call):
+        if path == "b":
+            raise Broken
+
+    net = two_layers(say)
+
+    def run():
+        return net(x).sum()
+
+    wanted = say.gradients(net, run)
+    watch(recording, handles, net, lambda *call: None, end)
+    with pytest.raises(Broken):
+        say.gradients(net, run)
+    recording.abandon()
+    for handle in handles:
+        handle.remove()
+    found = say.gradients(net, run)
+    for got, value in zip((found[0], *found[1]), (wanted[0], *wanted[1]), strict=True):
+        np.testing.assert_array_equal(say.values(got), say.values(value))
+
+
 def test_integers_have_no_gradient(say, recording):
     assert recording.watch_gradient(say.tensor([1, 2]), print) is None
 

@@ -23,6 +23,7 @@ from troubleshooter_nb.metrics.verdict import (
     is_unrelated,
     judge,
     judge_all,
+    judge_fingerprints,
     judge_statistics,
     narrower_format,
     verdict,
@@ -699,3 +700,26 @@ def test_verdicts_by_columns_are_those_of_judge_row_by_row(allowed, equal_nan, s
 def test_no_pairs_have_no_verdicts():
     none = figures_of(measure_many([], [], None, rtol=0.0, atol=0.0, equal_nan=False), [], [])
     assert len(judge_all(none, STRICT, [], [], np.zeros(0, np.int64)).name) == 0
+
+
+@pytest.mark.parametrize(
+    ("apart", "expected"),
+    [
+        (0.0, "pass"),
+        (1e-3, "pass"),  # below 1e-4 * 100 / 6.5
+        (5e-3, "undecidable"),
+        (2e-2, "undecidable"),  # elements within atol may make 1e-4 * sqrt(10_000) of it
+        (6e-2, "differs"),  # above 2.5 * (1e-2 + 1e-2)
+        (math.inf, "differs"),
+    ],
+)
+def test_fingerprints_decide_where_statistics_agree(apart, expected):
+    floats = np.dtype(np.float32), np.dtype(np.float32)
+    got = judge_fingerprints(apart, 100.0, Tolerance(), size=10_000, dtypes=floats)
+    assert got.name == expected
+
+
+def test_fingerprints_of_integers_are_exact():
+    integers = np.dtype(np.int64), np.dtype(np.int64)
+    assert judge_fingerprints(0.0, 5.0, Tolerance(), size=4, dtypes=integers).name == "pass"
+    assert judge_fingerprints(1.0, 5.0, Tolerance(), size=4, dtypes=integers).name == "differs"

@@ -70,6 +70,8 @@ class Plan:
     # need not be copied.
     borrows: bool = False
     keeps_all: bool = False  # operators that give no tensor, too
+    # Told of each value that is met, with a host copy of it, whatever is kept; see `Values`.
+    see: Callable[[int, Callable[[], np.ndarray]], None] | None = None
 
     @property
     def modules(self) -> bool:

@@ -82,12 +82,14 @@ class Recorder:
         self.step = 0
         self.run = 0
         self.is_paused = False
-        self._is_gone = False
+        self._is_gone = self._has_given_up = False
         self.missing: Counter[tuple[str, str]] = Counter()
         self.calls_of_steps: Counter[int] = Counter()
         self._lock = threading.RLock()
         self._numbers = itertools.count()
-        self.values = Values(adapter, sink, plan.limit, self.miss, borrows=plan.borrows)
+        self.values = Values(
+            adapter, sink, plan.limit, self.miss, borrows=plan.borrows, see=plan.see
+        )
         self._threads: dict[int, int] = {}
         self._open: dict[int, list[_BegunCall]] = defaultdict(list)
         self._parameters: dict[int, Owned] = {}
@@ -243,6 +245,11 @@ class Recorder:
         """Leave the contexts of this thread; hooks stay until `remove`."""
         self._contexts.close()
 
+    def give_up(self) -> None:
+        """Record nothing more; what is open, or was not called yet, is not missing."""
+        self.is_paused = self._has_given_up = True
+        self._had_gradients = False
+
     def forget_step(self) -> None:
         """Read what is pending, say what is missing, and begin anew with the next step."""
         with self._lock, self.adapter.quiet():
@@ -323,6 +330,8 @@ class Recorder:
 
     def never_called(self) -> None:
         """Note the layers that were not called in the whole recording."""
+        if self._has_given_up:
+            return
         layers = self._ever.values()
         called = self._called.keys() | {alias for layer in layers for alias in layer.aliases}
         for layer in layers:
@@ -501,7 +510,7 @@ class Recorder:
         call.frame = None
         if call.kind == "module":
             call.origins = []
-        if status in ("raised", "open") and not call.is_recompute:
+        if status in ("raised", "open") and not (call.is_recompute or self._has_given_up):
             self.miss(status, call.path)
         if not call.is_recompute:
             self._calls[call.path].append(call)

@@ -9,10 +9,11 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from traceback import walk_tb
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from troubleshooter_nb.capture.cells import Cells
 from troubleshooter_nb.capture.kept import InFolder, InMemory
@@ -35,10 +36,17 @@ from troubleshooter_nb.formats.record_entries import dump_of, missing_rows
 from troubleshooter_nb.frameworks import Adapter, adapter_of_network, loaded, recording_of
 from troubleshooter_nb.frameworks.recording import Compiled
 from troubleshooter_nb.messages import Message, told
+from troubleshooter_nb.metrics.verdict import Tolerance
 from troubleshooter_nb.naming import Site
 from troubleshooter_nb.options import get_options
 from troubleshooter_nb.render.recording_view import recording_html, recording_text
 from troubleshooter_nb.run_card import RunCard
+
+if TYPE_CHECKING:
+    from troubleshooter_nb.analysis.align import MappingLike
+    from troubleshooter_nb.capture.against import Against, Reference
+    from troubleshooter_nb.capture.differences import Differences
+    from troubleshooter_nb.formats import DumpLike
 
 _WORDS = {
     "level": ("module", "api", "both"),
@@ -64,6 +72,11 @@ def record(
     steps: Steps = None,
     keep: Keep | Callable[[Site], Keep | None] = "tensor",
     compiled: Compiled = "boundary",
+    against: DumpLike | None = None,
+    mapping: MappingLike | None = None,
+    rtol: float = 1e-4,
+    atol: float = 1e-4,
+    stop_after: int | None = None,
     replayable: bool = False,
     limit: str | int = "4 GiB",
     rank: int | None = None,
@@ -106,6 +119,20 @@ def record(
         fingerprint; a CRC-32; or what ``f(site)`` says of each, None for nothing.
     compiled : {"boundary", "eager"}
         Compiled parts stay compiled and are recorded from outside, or run as they are written.
+    against : Dump, path, or mapping of str to array, optional
+        A reference, a recording or a dump of layers: each call is held against its partner there
+        when it ends, and what differs is in `Recording.differences`. Layers are paired before they
+        run, as `compare` pairs them by name, class and parameters, and their calls by number;
+        operators by name and number. Values decide where both sides have them, else checksums,
+        statistics and fingerprints. What is compared is copied to the host; the values of a call
+        that differs are kept, whatever `keep` says.
+    mapping : dict, list of pairs or path, optional
+        Known pairs ``{name here: name in the reference}`` or a mapping file, see `pair_dumps`.
+    rtol, atol : float, >= 0
+        As in `compare`.
+    stop_after : int, optional
+        End the block, and the code in it, at so many calls that differ; the recording ends as
+        if the block had been done.
     replayable : bool
         Also the state of the random generator at each call, and how its arguments are nested: what
         `replay` needs besides values and parameters.
@@ -130,7 +157,12 @@ def record(
     TypeError
         For what is no network, no number of a rank, or no way to say names or steps.
     ValueError
-        For an unknown word among the arguments, and a rank or limit that cannot be.
+        For an unknown word among the arguments, a rank, limit, tolerance or number that cannot be,
+        and a reference that holds no calls or would be overwritten.
+    NotImplementedError
+        For a weight map as `mapping`: record, then `compare`.
+    PairingError, MappingFileError
+        When it starts, if `mapping` does not fit.
 
     Notes
     -----
@@ -153,9 +185,31 @@ def record(
         most_bytes if to is None else float("inf"),
     )
     folder = None if to is None else path_of(to)
+    tolerance = Tolerance(rtol, atol)
+    reference = _reference(against, mapping, tolerance, stop_after, folder)
     networks = networks_of(net, level)
     adapter = framework_of(networks, framework)
-    return Recording(networks, adapter, plan, is_recorded(steps), names, folder, rank, label)
+    when = is_recorded(steps)
+    return Recording(networks, adapter, plan, when, names, folder, rank, label, reference)
+
+
+def _reference(
+    against: DumpLike | None,
+    mapping: MappingLike | None,
+    tolerance: Tolerance,
+    stop_after: int | None,
+    folder: Path | None,
+) -> Reference | None:
+    """What is compared with; None where nothing is."""
+    if against is not None:
+        # Who only records does not wait for what pairs.
+        from troubleshooter_nb.capture.against import Reference
+
+        return Reference.of(against, mapping, tolerance, stop_after, folder)
+    for name, value in (("mapping", mapping), ("stop_after", stop_after)):
+        if value is not None:
+            raise ArgumentError(Message("against.needs_reference", name=name))
+    return None
 
 
 def check_words(**given: str) -> None:
@@ -248,8 +302,11 @@ class Recording:
         folder: Path | None = None,
         rank: int | None = None,
         label: str | None = None,
+        reference: Reference | None = None,
     ) -> None:
         self.folder = folder
+        self._reference = reference
+        self._against: Against | None = None
         self._networks, self._plan, self._steps, self._names = networks, plan, steps, names
         self._adapter = adapter
         self._framework = recording_of(self._adapter)
@@ -269,11 +326,21 @@ class Recording:
     def __enter__(self) -> Recording:
         return self.start()
 
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
+        if self._has_stopped(error):
+            self._stop("stopped")
+            self._framework.abandon()
+            return True
         if error is not None and not self._kept.is_failed:
             self._miss_the_rest()
         self._stop("stopped" if error is None else "broken")
         self._recover(error)
+        return False
+
+    def _has_stopped(self, error: BaseException | None) -> bool:
+        """Whether an exception is how this recording ended its block at a difference."""
+        against = self._against
+        return against is not None and error is not None and against.stopped_by is error
 
     def start(self) -> Recording:
         """Begin to record; what this recording held before is replaced.
@@ -332,7 +399,36 @@ class Recording:
             self._kept = InMemory(header, rank)
         else:
             self._kept = InFolder(self.folder / f"rank{rank}", header, self._cannot_write)
-        return Recorder(self._framework, self._networks, self._plan, self._kept)
+        if self._reference is None:
+            return Recorder(self._framework, self._networks, self._plan, self._kept)
+        try:
+            against = self._against = self._new_against(self._reference, rank)
+        except BaseException:
+            self._kept.close(complete=False)
+            raise
+        plan = replace(self._plan, see=against.see)
+        recorder = Recorder(self._framework, self._networks, plan, against)
+
+        def grow(count: int) -> None:
+            recorder.values.size_bytes += count
+
+        against.stop, against.grow = recorder.give_up, grow
+        return recorder
+
+    def _new_against(self, reference: Reference, rank: int) -> Against:
+        from troubleshooter_nb.capture.against import Against
+        from troubleshooter_nb.capture.partners import Layer
+
+        trial = Recorder(self._framework, self._networks, self._plan, InMemory({}))
+        layers = []
+        for seen in trial.find_layers():
+            if seen.has_forward:
+                owned = self._framework.owned(seen)
+                facts = [(one.leaf, one.role, self._framework.facts(one.tensor)) for one in owned]
+                leaves = [(leaf, role, of.shape, of.dtype) for leaf, role, of in facts]
+                layers.append(Layer(seen.path, seen.layer, leaves))
+        word = self._framework.MODULE_WORD
+        return Against(reference, layers, word, self._plan, rank, self._kept)
 
     def _header(self, rank: int) -> dict[str, Any]:
         card = RunCard.current(self._adapter.NAME).to_dict()
@@ -402,7 +498,10 @@ class Recording:
 
     def _end_run(self, error: BaseException | None) -> None:
         """A cell has ended; one that was interrupted, or could not be recorded, ends this too."""
-        if isinstance(error, KeyboardInterrupt):
+        if self._has_stopped(error):
+            self._stop("stopped")
+            self._framework.abandon()
+        elif isinstance(error, KeyboardInterrupt):
             self._miss_the_rest()
             self._stop("broken")
             self._recover(error)
@@ -481,6 +580,19 @@ class Recording:
         return self._dump[1]
 
     @property
+    def differences(self) -> Differences:
+        """What differs from the reference so far, and what of both sides has no partner.
+
+        Raises
+        ------
+        ValueError
+            If there is none, see ``against`` of `record`, or before the start.
+        """
+        if self._against is None:
+            raise ArgumentError(Message("against.none"))
+        return self._against.differences(is_running=self.state in _RUNS)
+
+    @property
     def missing(self) -> Missing:
         """What could not be recorded so far, and what to do about it."""
         found = {} if self._tally is None else self._tally.missing()
@@ -511,6 +623,9 @@ class Recording:
             "next": _NEXT.get(self.state, _NEXT[""]),
             **get_options(),
         }
+        if self._against is not None:
+            facts["notes"] = [self.differences.headline]
+            facts["next"] = facts["next"] if self.state in _RUNS else "rec.differences"
         if recorder is not None and tally is not None:
             counts = tally.counts()
             facts |= {

@@ -8,6 +8,7 @@ import weakref
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,8 @@ from troubleshooter_nb.naming import Role
 from troubleshooter_nb.thresholds import RECORDED_SAMPLE
 
 _FIGURES = ("statistics", "summary")
+# Told of the number of a value that is met, and how to have it on the host.
+See = Callable[[int, Callable[[], np.ndarray]], None]
 _MOST_PENDING = 512  # values whose statistics are read from the device at once
 
 
@@ -57,6 +60,9 @@ class Values:
         ``miss(kind, where)``, told of what could not be kept.
     borrows : bool
         Hand over values where they lie, see `Plan`.
+    see : callable, optional
+        ``see(number, read)``, told of each value whenever it is met, before the sink is; `read`
+        gives a host copy, whatever is kept.
     """
 
     def __init__(
@@ -67,8 +73,10 @@ class Values:
         miss: Callable[[str, str], None],
         *,
         borrows: bool = False,
+        see: See | None = None,
     ) -> None:
         self._adapter, self._sink, self._limit, self._miss = adapter, sink, limit, miss
+        self._see = see
         self._values_of = adapter.shown if borrows else adapter.copied
         self.counts: Counter[str] = Counter()
         self.size_bytes = 0
@@ -105,6 +113,8 @@ class Values:
             # Nothing tells whether it was written since: it is read at every meeting.
             held, mark = self._held(tensor, keep)
         if known is not None and known.version == version and known.mark == mark:
+            if self._see is not None:
+                self._see(known.number, partial(self._values_of, tensor))
             if known.keep != keep and known.keep != "tensor":
                 self._store({"value": known.number}, tensor, keep, where, held)
                 self._known[key] = known._replace(keep=keep)
@@ -189,10 +199,15 @@ class Values:
     def _store(self, event: Event, tensor: Any, keep: Kept, where: str, held: Any) -> None:
         """Write a value with what is to be kept of it; why not, where it has none."""
         try:
+            array = held
+            if array is None and (keep not in _FIGURES or self._see is not None):
+                array = self._values_of(tensor)
+            if self._see is not None:
+                copied = array if isinstance(array, np.ndarray) else self._values_of(tensor)
+                self._see(event["value"], lambda: copied)
             if keep in _FIGURES:
                 self._store_statistics(event, tensor, held, keep == "statistics")
                 return
-            array = self._values_of(tensor) if held is None else held
             if keep == "digest":
                 self._sink.put({**event, "crc32": crc32_of(array)})
             elif keep == "sample":

@@ -453,17 +453,8 @@ class _Rank:
     # Names
 
     def _name(self, call: _RecordedCall, way: str) -> MsprobeCall:
-        event = call.event
-        path, layer = event["path"], event.get("layer", "")
-        if call.kind == "debug":
-            return MsprobeCall(
-                "", path if way == "forward" else f"{path}_grad", "", "debug", call.number
-            )
-        direction: Any = way
-        if call.kind == "api":
-            prefix, _, rest = path.partition(".")
-            return MsprobeCall(prefix, rest, layer, direction, call.number)
-        return MsprobeCall(self.word, path, layer, direction, call.number)
+        path, layer = call.event["path"], call.event.get("layer", "")
+        return name_of_call(call.kind, path, layer, call.number, way, self.word)
 
     def _row(self, call: _RecordedCall, way: str, section: str, slot: str) -> str:
         name = format_msprobe_call(self._name(call, way))
@@ -490,6 +481,17 @@ class _Rank:
                 # Where the recording was ended it says so itself, and of calls that it saw alone.
                 missing.setdefault(("open", call.event["path"]), 1)
         return [note_of(row) for row in missing_rows(missing)]
+
+
+def name_of_call(kind: str, path: str, layer: str, number: int, way: str, word: str) -> MsprobeCall:
+    """What a recorded call is named in a dump; modules begin with `word`."""
+    if kind == "debug":
+        return MsprobeCall("", path if way == "forward" else f"{path}_grad", "", "debug", number)
+    direction: Any = way
+    if kind == "api":
+        prefix, _, rest = path.partition(".")
+        return MsprobeCall(prefix, rest, layer, direction, number)
+    return MsprobeCall(word, path, layer, direction, number)
 
 
 _OF_GRADIENTS = ("own_gradient", "gradient_of", "gradient_of_parameter")

@@ -269,6 +269,11 @@ def recover(grad: bool) -> None:
     named_operators.recover()
 
 
+def abandon() -> None:
+    """Drop the graph of a step that was broken off: the next backward would read of it."""
+    _pynative_executor.clear_res()
+
+
 _Begin = Callable[[ApiCall, tuple[Any, ...], Mapping[str, Any]], Any]
 _End = Callable[[Any, Any, bool], None]
 # Primitives that have given no tensor, such as `typeof`.

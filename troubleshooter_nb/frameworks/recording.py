@@ -301,5 +301,8 @@ class Recording(Protocol):
         For an interrupt that came while `quiet` began or ended, and left it half done.
         """
 
+    def abandon(self) -> None:
+        """Drop what a step that was broken off has left, so that the next one is as any other."""
+
     def random_state(self) -> np.ndarray:
         """The state of the framework's generator on the host, as bytes."""

@@ -868,3 +868,7 @@ def recover(grad: bool) -> None:
     internals._set_torch_function_state(internals._TorchFunctionState.ENABLED)
     torch._C._set_grad_enabled(grad)
     named_operators.recover()
+
+
+def abandon() -> None:
+    """Nothing: graphs of torch belong to their tensors."""
