@@ -31,8 +31,8 @@ from troubleshooter_nb.errors import (
 from troubleshooter_nb.frameworks import adapter_of
 from troubleshooter_nb.messages import Message, message_of, messages_in, of_one_class
 from troubleshooter_nb.metrics.floats import arithmetic_of, computable, is_integer_name
-from troubleshooter_nb.metrics.sketches import NUMBERS, BlockSketch
-from troubleshooter_nb.metrics.summary import SUMMARY_FIGURES, histogram_exponents, summarise
+from troubleshooter_nb.metrics.sketches import NUMBERS, summarise_with_sketch
+from troubleshooter_nb.metrics.summary import SUMMARY_FIGURES, histogram_exponents
 from troubleshooter_nb.naming import CALL_KINDS, Site, parse_npy_name, site_of_npy_stem
 from troubleshooter_nb.naming.closeness import closest
 from troubleshooter_nb.naming.roles import is_given
@@ -556,7 +556,9 @@ class Dump:
         for row, source in enumerate(self.sources):
             if source is not None:
                 try:
-                    figures, histogram[row], fingerprints[row] = _summary(source)
+                    size = math.prod(source.shape)
+                    found = summarise_with_sketch(source.read, size)
+                    figures, histogram[row], fingerprints[row] = found
                 except ReadError as error:
                     columns["status"][row] = "unreadable"
                     columns["reason"][row] = message_of(error)
@@ -758,19 +760,6 @@ def fingerprints_of(index: xr.Dataset) -> list[tuple[float, ...]]:
     numbers = index[FINGERPRINT].values
     unknown = np.isnan(numbers).any(axis=1).tolist()
     return [() if no else tuple(row) for no, row in zip(unknown, numbers.tolist(), strict=True)]
-
-
-def _summary(source: ArraySource) -> tuple[dict[str, float], np.ndarray, np.ndarray]:
-    """Statistics, histogram and fingerprint, from reading once."""
-    sketch = BlockSketch()
-
-    def read(start: int, stop: int) -> np.ndarray:
-        values = source.read(start, stop)
-        sketch.add(start, values)
-        return values
-
-    figures, histogram = summarise(read, math.prod(source.shape))
-    return figures, histogram, sketch.numbers
 
 
 def _by_field(names: Sequence[str], rows: Iterable[tuple[Any, ...]]) -> dict[str, Sequence[Any]]:

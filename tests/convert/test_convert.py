@@ -149,14 +149,14 @@ def test_the_proof_reads_the_file_again(tmp_path, monkeypatch):
     from troubleshooter_nb.convert import apply
 
     def careless(path, items):
-        return original(
+        return original.write(
             path, [item._replace(name={"a": "b", "b": "a"}[item.name]) for item in items]
         )
 
     arrays = {"a": np.ones(3, "f4"), "b": np.zeros(3, "f4")}
     rows = tuple(WeightRow((name,), (name,)) for name in arrays)
     original = apply.WRITERS[".ckpt"]
-    monkeypatch.setattr(apply, "WRITERS", {".ckpt": careless})
+    monkeypatch.setattr(apply, "WRITERS", {".ckpt": original._replace(write=careless)})
     proof = convert_weights(arrays, tmp_path / "x.ckpt", packed(rows, arrays))
     assert not proof.passed
     assert (proof.result["verdict"].values != "identical").all()

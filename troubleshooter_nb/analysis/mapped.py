@@ -28,7 +28,7 @@ def of_this_source(
     named = {name for row in weight_map for name in row.sources}
     mapped = {*weight_map.source, *named}
     # One tensor under several names is written by any of them.
-    also = {name for names in dump.tied if not named.isdisjoint(names) for name in names} - named
+    also = {name for group in dump.tied if not named.isdisjoint(group) for name in group} - named
     states = dump.index["role"].isin(ASIDE_ROLES).values.tolist()
     specs: dict[str, Spec] = {}
     for name, source, is_state in zip(names, dump.sources, states, strict=True):

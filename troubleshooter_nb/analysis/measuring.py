@@ -22,7 +22,7 @@ from troubleshooter_nb.metrics import compiled
 from troubleshooter_nb.metrics.floats import computable
 from troubleshooter_nb.metrics.pairwise import measure_many, pair_run
 from troubleshooter_nb.metrics.partial import Partial, Partials, merge_tree
-from troubleshooter_nb.metrics.sketches import BlockSketch
+from troubleshooter_nb.metrics.sketches import summarise_with_sketch
 from troubleshooter_nb.metrics.summary import magnitudes, summarise
 from troubleshooter_nb.metrics.verdict import Tolerance
 from troubleshooter_nb.pairing import Side
@@ -346,18 +346,13 @@ def _measured(piece: Piece, asked: Tolerance) -> Partial | Other:
 
 def _summary(source: ArraySource, size: int, *, sketched: bool) -> dict[str, Any]:
     """The statistics of a tensor; with infinities also how many are below zero."""
-    numbers = BlockSketch()
-
-    def read(start: int, stop: int) -> np.ndarray:
-        values = source.read(start, stop)
-        if sketched:
-            numbers.add(start, values)
-        return values
-
-    summary, _ = summarise(read, size)
-    figures: dict[str, Any] = dict(summary)
+    figures: dict[str, Any]
     if sketched:
-        figures["fingerprint"] = tuple(numbers.numbers.tolist())
+        summary, _, numbers = summarise_with_sketch(source.read, size)
+        figures = {**summary, "fingerprint": tuple(numbers.tolist())}
+    else:
+        summary, _ = summarise(source.read, size)
+        figures = dict(summary)
     if not figures["inf_count"]:
         return figures
     below = 0

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb.analysis.flow import Flow
+from troubleshooter_nb.analysis.row_errors import measured_errors
 from troubleshooter_nb.comparison import Check, Comparison
 from troubleshooter_nb.messages import Message, joined
 from troubleshooter_nb.metrics.floats import dtype_from_token, is_integer_name, unit_roundoff
@@ -101,7 +102,7 @@ def _same(flow: Flow, rows: np.ndarray) -> np.ndarray:
     """Which rows are bit-equal, equal values in another dtype, or one and the same number."""
     found: np.ndarray = flow.result["identical"][rows] | (flow.result["unequal_count"][rows] == 0)
     # Of statistics those pass whose minimum is their maximum, and by fingerprints.
-    is_unread = np.isnan(_errors(flow, rows)) | (flow.result["estimated_rel_l2"][rows] == 0)
+    is_unread = np.isnan(measured_errors(flow)[rows]) | (flow.result["estimated_rel_l2"][rows] == 0)
     same: np.ndarray = found | (is_unread & (flow.result["verdict"][rows] == "pass"))
     return same
 
@@ -112,18 +113,12 @@ def _are_exact(flow: Flow, rows: np.ndarray) -> np.ndarray:
     return np.array([is_integer_name(name) for name in names], bool)
 
 
-def _errors(flow: Flow, rows: np.ndarray) -> np.ndarray:
-    """Relative errors of rows, by fingerprints where a side has no values."""
-    measured, told = (flow.result[name][rows] for name in ("rel_l2_error", "estimated_rel_l2"))
-    return np.asarray(np.where(np.isnan(measured), told, measured))
-
-
 def _are_rounding(flow: Flow, rows: np.ndarray) -> np.ndarray:
     """Where a difference is no more than a conversion or a save in the coarser dtype leaves."""
     names = (flow.result[f"{side}_dtype"][rows].tolist() for side in ("left", "right"))
     limits = [_largest_rounding(*both) for both in zip(*names, strict=True)]
     # The error is that of what is finite on both sides.
-    is_near = _errors(flow, rows) <= np.array(limits, np.float64)
+    is_near = measured_errors(flow)[rows] <= np.array(limits, np.float64)
     found: np.ndarray = is_near & (flow.result["verdict"][rows] != "nan")
     return found
 

@@ -131,10 +131,12 @@ def judge_recorded(left: Recorded, right: Recorded, tolerance: Tolerance) -> Ver
 def fingerprint_distance(left: Recorded, right: Recorded) -> tuple[float, float]:
     """How far two tensors are apart by their fingerprints, and the norm of the right one.
 
-    nan where a side has none, holds NaN or infinities, or its norm is not known.
+    nan where a side has none, holds NaN or infinities, or its norm is not known, and of tensors of
+    other shapes.
     """
     norm = right.statistics.get("l2", math.nan)
     known = bool(left.fingerprint) and bool(right.fingerprint) and math.isfinite(norm)
+    known = known and (left.shape == right.shape or None in (left.shape, right.shape))
     counts = (side.statistics.get(f"{word}_count", 0) for side in (left, right) for word in _WORDS)
     if not known or any(count > 0 for count in counts):
         return math.nan, norm

@@ -31,13 +31,12 @@ def errors_of(flow: Flow) -> np.ndarray:
     shapes differ; nan where nothing was compared.
     """
     result = flow.result
-    errors: np.ndarray = result["rel_l2_error"].astype(np.float64)
+    errors = measured_errors(flow).astype(np.float64)
     errors[result["identical"]] = 0.0
     verdicts = result["verdict"]
     unknown = np.isnan(errors) & np.isin(verdicts, (*DIFFERING, "undecidable", "pass", "rounding"))
     rows = np.flatnonzero(unknown)
-    told = result["estimated_rel_l2"][rows]
-    errors[rows] = np.where(np.isnan(told), _of_statistics(result, rows), told)
+    errors[rows] = _of_statistics(result, rows)
     _weigh_cancelled(flow, errors)
     _weigh_filled(flow, errors)
     mismatched = (result["nan_mismatch_count"] > 0) | (result["inf_mismatch_count"] > 0)
@@ -54,6 +53,12 @@ def errors_of(flow: Flow) -> np.ndarray:
     )
     errors[np.isin(result["reason_id"], silent) & (verdicts != "differs")] = np.nan
     return errors
+
+
+def measured_errors(flow: Flow) -> np.ndarray:
+    """Relative L2 error of each row, by fingerprints where a side has no values; nan elsewhere."""
+    measured, told = (flow.result[name] for name in ("rel_l2_error", "estimated_rel_l2"))
+    return np.asarray(np.where(np.isnan(measured), told, measured))
 
 
 def _weigh_cancelled(flow: Flow, errors: np.ndarray) -> None:
@@ -210,8 +215,7 @@ def precision_of(flow: Flow, side: str, rows: Collection[int]) -> float:
     bits of precision.
     """
     bits = flow.result[f"{side}_significand_bits"]
-    figures = [flow.result[name] for name in ("rel_l2_error", "estimated_rel_l2")]
-    floats = (bits > 1) & np.isfinite(figures).any(axis=0)
+    floats = (bits > 1) & np.isfinite(measured_errors(flow))
     among = np.zeros(flow.count, bool)
     among[list(rows)] = True
     chosen = bits[floats & among]

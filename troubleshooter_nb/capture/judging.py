@@ -159,7 +159,7 @@ class Judge:
         mine = _recorded(left, theirs.crc32 >= 0, known)
         found = judge_recorded(mine, theirs, self._tolerance)
         apart, norm = fingerprint_distance(mine, theirs)
-        if theirs.shape != left.shape or math.isnan(apart):
+        if math.isnan(apart):
             return Judged(found.name, basis="statistics")
         error = apart / norm if norm else math.inf if apart else 0.0
         by_sums = found.reason.startswith("fingerprints_")

@@ -29,7 +29,6 @@ from troubleshooter_nb.formats import as_dump, open_dump
 from troubleshooter_nb.formats.checkpoint import Item, item_of
 from troubleshooter_nb.formats.checkpoint_save import (
     WRITERS,
-    WRITTEN,
     refuse_where_none_is_held,
 )
 from troubleshooter_nb.formats.mapping_file import read_weight_map
@@ -135,11 +134,11 @@ def convert_weights(
     items = [item for row in weight_map for item in _items(row, dump)]
     if not items:
         raise WeightMapError(Message("weight_maps.nothing_to_write", label=dump.label))
-    refuse_where_none_is_held(items, path, path.suffix.lower())
+    refuse_where_none_is_held(items, path, writer)
     path.parent.mkdir(parents=True, exist_ok=True)
-    left_out = writer(path, items)
+    left_out = writer.write(path, items)
     forget_pieces()
-    written = open_dump(path, format=WRITTEN[path.suffix.lower()])
+    written = open_dump(path, format=writer.format)
     written = replace(written, label=path.name)
     counted = counts_of(weight_map, "weight_maps.rows_written")
     proof = proof_of(dump, written, weight_map, left_out, executor=executor, progress=progress)

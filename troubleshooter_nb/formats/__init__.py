@@ -79,7 +79,8 @@ FORMATS: tuple[Format, ...] = (
     Format(print_text.NAME, print_text.refusal, print_text.open_print_text),
 )
 # What save_dump writes.
-_WRITTEN = (npy_dir.NAME, *dict.fromkeys(checkpoint_save.WRITTEN.values()), msprobe_dir.NAME)
+_CHECKPOINTS = {suffix: writer.format for suffix, writer in checkpoint_save.WRITERS.items()}
+_WRITTEN = (npy_dir.NAME, *dict.fromkeys(_CHECKPOINTS.values()), msprobe_dir.NAME)
 # Tools whose dumps are folders of their own, that no reader of another kind should look into.
 _NAMES_OF_TOOLS = (record_dir.NAME, msprobe_dir.NAME, api_dump.NAME, hooks_file.NAME)
 _TOOLS = tuple(reader for reader in FORMATS if reader.name in _NAMES_OF_TOOLS)
@@ -315,7 +316,7 @@ def save_dump(
 
 
 def _format_to_write(path: Path) -> str:
-    return checkpoint_save.WRITTEN.get(path.suffix.lower(), npy_dir.NAME)
+    return _CHECKPOINTS.get(path.suffix.lower(), npy_dir.NAME)
 
 
 def _named(name: str) -> Format:

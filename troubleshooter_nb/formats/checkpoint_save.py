@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,26 +22,31 @@ from troubleshooter_nb.formats.safetensors_ import write_safetensors
 from troubleshooter_nb.frameworks import to_numpy
 from troubleshooter_nb.messages import Message, told
 
-Writer = Callable[[Path, Sequence[Item]], list[tuple[str, str]]]
+
+class Writer(NamedTuple):
+    """How a checkpoint of one format is written.
+
+    Attributes
+    ----------
+    format : str
+        By which the file is opened without asking every reader.
+    write : callable
+        ``(path, items)``: names that were left out, and why.
+    why_not_held : callable
+        ``(item)``: why a file cannot hold a tensor; empty if it can.
+    """
+
+    format: str
+    write: Callable[[Path, Sequence[Item]], list[tuple[str, str]]]
+    why_not_held: Callable[[Item], str]
+
+
+_PTH = Writer(pth.NAME, write_pth, pth_writer.why_not_held)
 WRITERS: Mapping[str, Writer] = {
-    ".ckpt": write_ckpt,
-    ".pth": write_pth,
-    ".pt": write_pth,
-    ".safetensors": write_safetensors,
-}
-# Why a file of that suffix cannot hold a tensor: empty if it can.
-_WHY_NOT: Mapping[str, Callable[[Item], str]] = {
-    ".ckpt": ckpt.why_not_held,
-    ".pth": pth_writer.why_not_held,
-    ".pt": pth_writer.why_not_held,
-    ".safetensors": safetensors_.why_not_held,
-}
-# The formats that these write, by which a file is opened without asking every reader.
-WRITTEN: Mapping[str, str] = {
-    ".ckpt": ckpt.NAME,
-    ".pth": pth.NAME,
-    ".pt": pth.NAME,
-    ".safetensors": safetensors_.NAME,
+    ".ckpt": Writer(ckpt.NAME, write_ckpt, ckpt.why_not_held),
+    ".pth": _PTH,
+    ".pt": _PTH,
+    ".safetensors": Writer(safetensors_.NAME, write_safetensors, safetensors_.why_not_held),
 }
 _MOST_SHOWN = 5
 
@@ -57,7 +62,7 @@ def save_checkpoint(arrays: Mapping[str, Any] | Dump, path: Path, format: str) -
     path : Path
         The folder is created where missing; the file appears whole or not at all.
     format : str
-        One of the values of `WRITTEN`.
+        Of one of `WRITERS`.
 
     Returns
     -------
@@ -76,11 +81,10 @@ def save_checkpoint(arrays: Mapping[str, Any] | Dump, path: Path, format: str) -
         With the names of the tensors the format cannot hold, which were left out.
     """
     items = _of_dump(arrays) if isinstance(arrays, Dump) else _of_mapping(arrays)
-    suffix = next(suffix for suffix, written in WRITTEN.items() if written == format)
-    writer = WRITERS[suffix]
-    refuse_where_none_is_held(items, path, suffix)
+    writer = next(writer for writer in WRITERS.values() if writer.format == format)
+    refuse_where_none_is_held(items, path, writer)
     path.parent.mkdir(parents=True, exist_ok=True)
-    left_out = writer(path, items)
+    left_out = writer.write(path, items)
     if left_out:
         shown = [
             Message("files.in_file", file=name, what=reason)
@@ -94,7 +98,7 @@ def save_checkpoint(arrays: Mapping[str, Any] | Dump, path: Path, format: str) -
     return path
 
 
-def refuse_where_none_is_held(items: Sequence[Item], path: Path, suffix: str) -> None:
+def refuse_where_none_is_held(items: Sequence[Item], path: Path, writer: Writer) -> None:
     """Refuse to replace a file by one without tensors.
 
     Raises
@@ -102,7 +106,7 @@ def refuse_where_none_is_held(items: Sequence[Item], path: Path, suffix: str) ->
     ValueError
         If there are items, of which the format can hold none.
     """
-    reasons = [_WHY_NOT[suffix](item) for item in items]
+    reasons = [writer.why_not_held(item) for item in items]
     if reasons and all(reasons):
         facts = {"file": path.name, "count": len(items), "name": items[0].name}
         raise ArgumentError(Message("checkpoints.none_held", **facts, reason=reasons[0]))

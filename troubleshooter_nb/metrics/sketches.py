@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,13 @@ from troubleshooter_nb.errors import ArgumentError
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.compiled import LIBRARY, byte_values, code_of, contiguous
 from troubleshooter_nb.metrics.floats import arithmetic_of, computable
-from troubleshooter_nb.metrics.summary import BlockSummary, magnitudes, root, summarise_block
+from troubleshooter_nb.metrics.summary import (
+    BlockSummary,
+    magnitudes,
+    root,
+    summarise,
+    summarise_block,
+)
 from troubleshooter_nb.thresholds import FIGURES_BLOCK
 
 NUMBERS = 17
@@ -117,6 +123,27 @@ class BlockSketch:
             self.numbers += _sums(parts, FIGURES_BLOCK, first_row)
         else:
             self.numbers += found["fingerprint"]
+
+
+def summarise_with_sketch(
+    read: Callable[[int, int], np.ndarray], size: int
+) -> tuple[dict[str, float], np.ndarray, np.ndarray]:
+    """What `summarise` gives of a tensor, and its fingerprint, from reading once.
+
+    Parameters
+    ----------
+    read, size
+        As `metrics.summary.summarise` takes them.
+    """
+    found = BlockSketch()
+
+    def seen(start: int, stop: int) -> np.ndarray:
+        values = read(start, stop)
+        found.add(start, values)
+        return values
+
+    figures, histogram = summarise(seen, size)
+    return figures, histogram, found.numbers
 
 
 def estimated_l2(left: np.ndarray, right: np.ndarray) -> float:
