@@ -62,6 +62,15 @@ def missing() -> dict[str, str]:
     return reasons
 
 
+@pytest.fixture
+def seeds_undone():
+    """What a test seeds is as before when it ends."""
+    from troubleshooter_nb import seed_all
+
+    with seed_all(99):
+        yield
+
+
 UNSAID: list[str] = []  # errors of the package that are no messages, since the last test
 
 

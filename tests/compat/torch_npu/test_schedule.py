@@ -59,6 +59,7 @@ def test_steps_are_counted_and_begun_anew():
     assert step_schedule.step_num == 0
 
 
+@pytest.mark.usefixtures("seeds_undone")
 def test_the_same_seed_gives_the_same_numbers():
     drawn = []
     for _ in range(2):
@@ -71,6 +72,7 @@ def test_the_same_seed_gives_the_same_numbers():
 
 
 @pytest.mark.torch
+@pytest.mark.usefixtures("seeds_undone")
 def test_torch_is_seeded_and_stays_as_it_is():
     import torch
 

@@ -39,6 +39,7 @@ def test_draws_repeat_after_fixing_the_seed():
     subprocess.run([sys.executable, "-c", PROGRAM], check=True)
 
 
+@pytest.mark.usefixtures("seeds_undone")
 def test_a_missing_framework_is_no_obstacle(monkeypatch):
     monkeypatch.setenv("PYTHONHASHSEED", "0")
     for name in ("torch", "mindspore"):
