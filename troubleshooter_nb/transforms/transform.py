@@ -255,7 +255,7 @@ def chained(steps: Sequence[Transform]) -> Transform:
     for transform in reversed(steps):
         for step in reversed(transform.steps):
             if step.kind != "copy":
-                made = Transform(step.kind, step.arguments, made)
+                made = step if made is None else Transform(step.kind, step.arguments, made)
     return made or Transform()
 
 
