@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Protocol, cast
 
-import ml_dtypes
 import numpy as np
 
 from troubleshooter_nb.errors import ArgumentError, FrameworkMissingError
 from troubleshooter_nb.frameworks.recording import Recording
 from troubleshooter_nb.frameworks.replaying import Replaying
 from troubleshooter_nb.messages import Message
+from troubleshooter_nb.metrics.floats import small_float
 from troubleshooter_nb.naming import Role
 
 NAMES = ("torch", "mindspore")
@@ -305,5 +305,5 @@ def to_numpy(value: Any) -> np.ndarray:
     array = np.asarray(value)
     # Tensor.asnumpy() of MindSpore gives a bfloat16 dtype of its own, with the same bits.
     if array.dtype.name == "bfloat16":
-        return array.view(np.uint16).view(ml_dtypes.bfloat16)
+        return array.view(np.uint16).view(small_float("bfloat16"))
     return array
