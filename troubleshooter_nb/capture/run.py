@@ -379,9 +379,10 @@ def _drop(
 
 def _is_inside(error: BaseException) -> bool:
     """Whether an exception came out of code of this package."""
+    own = __name__.partition(".")[0]
     frames = (frame for frame, _ in walk_tb(error.__traceback__))
     names = (str(frame.f_globals.get("__name__", "")) for frame in frames)
-    return any(name.startswith("troubleshooter_nb.") for name in names)
+    return any(name.startswith(f"{own}.") for name in names)
 
 
 def _stop_all() -> None:

@@ -217,7 +217,7 @@ def require(name: str) -> Adapter:
     if name not in _ADAPTERS:
         raise ArgumentError(Message("frameworks.unknown", name=name, known=[*_ADAPTERS]))
     try:
-        module = importlib.import_module(f"troubleshooter_nb.frameworks.{_ADAPTERS[name]}")
+        module = importlib.import_module(f"{__name__}.{_ADAPTERS[name]}")
     except _IMPORT_ERRORS as error:
         facts = {"name": name, "error": error, "install": Message(f"frameworks.install_{name}")}
         raise FrameworkMissingError(Message("frameworks.missing", **facts)) from error
@@ -226,13 +226,13 @@ def require(name: str) -> Adapter:
 
 def recording_of(adapter: Adapter) -> Recording:
     """What a recorder needs from a framework that is loaded."""
-    name = f"troubleshooter_nb.frameworks.{adapter.NAME}_recording"
+    name = f"{__name__}.{adapter.NAME}_recording"
     return cast("Recording", importlib.import_module(name))
 
 
 def replaying_of(adapter: Adapter) -> Replaying:
     """What a replay needs from a framework that is loaded."""
-    name = f"troubleshooter_nb.frameworks.{adapter.NAME}_replaying"
+    name = f"{__name__}.{adapter.NAME}_replaying"
     return cast("Replaying", importlib.import_module(name))
 
 

@@ -63,6 +63,11 @@ _WRITES_FIRST = ("__setitem__",)
 _MOST_NODES = 4000  # of a graph that are searched for the inputs of one call
 
 
+def lacks() -> list[Message]:
+    """What an older torch cannot do."""
+    return [] if hasattr(torch.compiler, "set_stance") else [Message("recorder_file.no_eager")]
+
+
 def check_mode() -> None:
     """Nothing to refuse: whatever torch compiles can be told by the module."""
 

@@ -1,0 +1,15 @@
+"""What the single file of the recorder says of itself and of what it wrote."""
+
+# fmt: off
+MESSAGES: dict[str, tuple[str, str]] = {
+    "what": ("recorder of troubleshooter_nb {version} under Python {python}; record(net, to=\"folder\") records, help(tnb_record.record) says how", "troubleshooter_nb {version} 的录制器，Python {python}；用 record(net, to=\"文件夹\") 录制，用法见 help(tnb_record.record)"),
+    "framework": ("- {name} {version}: {said}", "- {name} {version}：{said}"),
+    "whole": ("all can be recorded", "全部可以录制"),
+    "recording": ("recording in {folder}: {state}, {calls} {calls:call|calls}", "录制于 {folder}：{state}，{calls} 次调用"),
+    "open": ("copy the folder and open it with troubleshooter_nb: tnb.open_dump({folder!r})", "复制该文件夹，用 troubleshooter_nb 打开：tnb.open_dump({folder!r})"),
+    "torch_too_old": ("torch {version} is older than 2.1, the oldest in which layers tell of all that is needed here", "torch {version} 早于 2.1；本录制器需要 2.1 起的层钩子"),
+    "mindspore_too_old": ("MindSpore {version} is older than 2.7, the oldest that this recorder was run with", "MindSpore {version} 早于 2.7；本录制器最早在 2.7 上运行过"),
+    "no_end": ("before MindSpore 2.10 a call that raises is not seen to end, nor one of a cell with a bprop", "MindSpore 2.10 之前看不到抛出异常的调用以及带 bprop 的 cell 的调用结束"),
+    "no_operators": ("level=\"api\" needs MindSpore 2.9", "level=\"api\" 需要 MindSpore 2.9"),
+    "no_eager": ("compiled=\"eager\" needs torch 2.6", "compiled=\"eager\" 需要 torch 2.6"),
+}
