@@ -11,7 +11,7 @@ from troubleshooter_nb.recorder_file.statements import Needs, text_of
 
 
 @pytest.mark.parametrize(
-    "written, wanted",
+    ("written", "wanted"),
     [
         ("list(zip(a, b, strict=True))", "list(zip(a, b))"),
         ("zip(*parts, strict=False)", "zip(*parts)"),
@@ -19,7 +19,10 @@ from troubleshooter_nb.recorder_file.statements import Needs, text_of
         ("zip(\n    a,\n    b,  # of é\n    strict=True,\n)", "zip(\n    a,\n    b,\n)"),
         ("@dataclass(slots=True)\nclass A: ...", "@dataclass()\nclass A: ..."),
         ("@dataclass(slots=True, eq=False)\nclass A: ...", "@dataclass(eq=False)\nclass A: ..."),
-        ("@dataclass(frozen=True, slots=True)\nclass A: ...", "@dataclass(frozen=True)\nclass A: ..."),
+        (
+            "@dataclass(frozen=True, slots=True)\nclass A: ...",
+            "@dataclass(frozen=True)\nclass A: ...",
+        ),
         ("isinstance(x, int | None)", "isinstance(x, (int, type(None)))"),
         ("isinstance(f(x), a.B | C | list)", "isinstance(f(x), (a.B, C, list))"),
         ("made(**values)", "made(**values)"),

@@ -1,4 +1,4 @@
-"""Make the file of the recorder: the modules that `front` needs, and nothing of them beyond that."""
+"""Make the file of the recorder: what `front` needs of the modules of this package."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from troubleshooter_nb.version import VERSION
 PACKAGE = Path(__file__).parents[1]
 FRONT = "recorder_file.front"
 # What shows, compares and reads has no place on a machine that only records.
-LEFT_OUT = ("dump", "analysis", "capture.against", "capture.partners", "comparison", "convert")
-LEFT_OUT += ("render.dump_view", "render.recording_view", "formats.record_dir", "widgets")
+LEFT_OUT = (
+    *("dump", "analysis", "capture.against", "capture.partners", "comparison", "convert"),
+    *("render.dump_view", "render.recording_view", "formats.record_dir", "widgets"),
+)
 # Imported by the name of the framework that is there.
 ADAPTERS = tuple(
     f"frameworks.{name}"
@@ -54,6 +56,7 @@ def recorder_file() -> str:
     """
     sources = _sources()
     head = (Path(__file__).parent / "head.py").read_text(encoding="utf-8")
+    head = head.split('"""\n', 1)[1]  # without its docstring
     parts = [_DOCSTRING.format(version=VERSION), head, "", "_SOURCES = {}"]
     for name in sorted(sources):
         parts.append(f"_SOURCES[{name!r}] = r'''{sources[name]}'''")
@@ -78,19 +81,29 @@ def _sources() -> dict[str, str]:
     needs.follow([(FRONT, "record"), (FRONT, "main"), (FRONT, "Recording"), (FRONT, "Schedule")])
     others = needs.outside - {*sys.stdlib_module_names, *MAY_IMPORT}
     if others:
-        raise ImportError(f"the recorder would need {sorted(others)}")
+        problem = f"the recorder would need {sorted(others)}"
+        raise ImportError(problem)
     found = {name: text_of(kept, lowered) for name, kept in needs.kept.items() if name}
     for name, text in found.items():
         package, _, subject = name.partition(".")
-        wanted = needs.sentences(subject) if package == MESSAGES else None
-        if wanted is not None:
-            found[name] = _ENTRY.sub(lambda one: one[0] if one[1] in wanted else "", text)
+        if package == MESSAGES and subject:
+            found[name] = _with_sentences(text, needs.sentences(subject))
     for name in [*found]:
         while "." in name:
             name = name.rpartition(".")[0]
             found.setdefault(name, "")
     for name, text in found.items():
         if "'''" in text or text.endswith("\\"):
-            raise ImportError(f"{name} cannot be quoted")
+            problem = f"{name} cannot be quoted"
+            raise ImportError(problem)
         ast.parse(text, name, feature_version=(3, 9))
     return found
+
+
+def _with_sentences(text: str, wanted: set[str] | None) -> str:
+    """The sentences of a subject that are wanted; None: all."""
+
+    def kept(entry: re.Match[str]) -> str:
+        return entry[0] if wanted is None or entry[1] in wanted else ""
+
+    return _ENTRY.sub(kept, text)

@@ -20,7 +20,7 @@ from troubleshooter_nb.capture.selection import Keep, Names, choice_of, keep_of
 from troubleshooter_nb.errors import FrameworkMissingError, path_of
 from troubleshooter_nb.frameworks import NAMES, recording_of, require
 from troubleshooter_nb.frameworks.recording import Compiled
-from troubleshooter_nb.messages import Message, joined, told
+from troubleshooter_nb.messages import Message, joined, message_of, told
 from troubleshooter_nb.naming import Site
 from troubleshooter_nb.render.missing_words import missing_rows, note_of
 from troubleshooter_nb.version import VERSION
@@ -115,18 +115,20 @@ def record(
 
 def main() -> int:
     """Say what this file is and what it can do here; the exit code."""
-    version = ".".join(map(str, sys.version_info[:3]))
-    print(told(Message("recorder_file.what", version=VERSION, python=version)))
-    found = 0
+    python = ".".join(map(str, sys.version_info[:3]))
+    said: list[str] = [Message("recorder_file.what", version=VERSION, python=python)]
+    errors: list[str] = []
     for name in NAMES:
         try:
             adapter = require(name)
         except FrameworkMissingError as error:
-            print(f"- {name}: {error}")
+            errors.append(message_of(error.__cause__ or error))
             continue
-        found += 1
         lacks = recording_of(adapter).lacks()
-        said = joined(lacks) if lacks else Message("recorder_file.whole")
-        facts = {"name": name, "version": sys.modules[name].__version__, "said": said}
-        print(told(Message("recorder_file.framework", **facts)))
-    return 0 if found else 1
+        what = joined(lacks) if lacks else Message("recorder_file.whole")
+        version = sys.modules[name].__version__
+        said.append(Message("recorder_file.framework", name=name, version=version, said=what))
+    if len(errors) == len(NAMES):
+        said.append(Message("recorder_file.no_framework", errors=errors))
+    sys.stdout.write("".join(f"{told(one)}\n" for one in said))
+    return int(len(errors) == len(NAMES))

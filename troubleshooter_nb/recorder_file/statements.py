@@ -188,9 +188,9 @@ class Needs:
         Its folder.
     left_out : collection of str
         Modules and packages of which nothing may be kept; functions that import them raise.
-    asked_by_name : mapping of str to function
-        Modules that are imported by a name that is made at run time: for each, whether a name of
-        it is needed, which is asked of every name when more is known to be mentioned.
+    asked_by_name : collection of str
+        Modules that are imported by a name that is made at run time: of these is kept whatever is
+        called as something that anything kept asks for.
     """
 
     def __init__(
@@ -218,7 +218,7 @@ class Needs:
             self._open += self._mentioned_of_others()
 
     def _mentioned_of_others(self) -> list[Need]:
-        """Names of the modules that are asked by name, and sentences, as far as they are mentioned."""
+        """Names of the modules asked by name, and sentences, as far as they are mentioned."""
         found = [
             (name, one)
             for name in self._by_name
@@ -262,7 +262,8 @@ class Needs:
         self._done.add(need)
         name, wanted = need
         if self.is_left_out(name):
-            raise ImportError(f"{wanted} of {name}, which is left out, is needed")
+            problem = f"{wanted} of {name}, which is left out, is needed"
+            raise ImportError(problem)
         module = self.module(name)
         if wanted == ALL:
             self._open += [(name, one) for one in module.public()]
@@ -270,7 +271,8 @@ class Needs:
         if wanted not in module.by_name:
             inner = f"{name}.{wanted}" if name else wanted
             if self._file(inner) is None:
-                raise ImportError(f"{name} has no {wanted}")
+                problem = f"{name} has no {wanted}"
+                raise ImportError(problem)
             self.module(inner)
             return
         kept = self.kept[name]
@@ -323,9 +325,10 @@ class Needs:
                 continue
             real = next(a.name for a in node.names if (a.asname or a.name) == name)
             inner = f"{target}.{real}" if target else real
-            if self._file(inner) is not None and real not in self.module(target).by_name:
-                if attribute is None or not attribute.startswith("__"):  # what every module has
-                    self._open.append((inner, attribute or ALL))
+            is_module = self._file(inner) is not None and real not in self.module(target).by_name
+            of_all = attribute is not None and attribute.startswith("__")  # modules have it
+            if is_module and not of_all:
+                self._open.append((inner, attribute or ALL))
 
     def _follow_import(self, module: Module, node: ast.stmt, wanted: str) -> None:
         if isinstance(node, ast.Import):
