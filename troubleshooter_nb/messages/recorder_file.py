@@ -10,5 +10,6 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "open": ("copy the folder and open it with troubleshooter_nb: tnb.open_dump({folder!r})", "复制该文件夹，用 troubleshooter_nb 打开：tnb.open_dump({folder!r})"),
     "no_end": ("before MindSpore 2.10 a call that raises is not seen to end, nor one of a cell with a bprop", "MindSpore 2.10 之前看不到抛出异常的调用以及带 bprop 的 cell 的调用结束"),
     "no_operators": ("level=\"api\" needs MindSpore 2.9", "level=\"api\" 需要 MindSpore 2.9"),
+    "no_compiled": ("a network around which something is compiled needs torch 2.3", "外层经过编译的网络需要 torch 2.3"),
     "no_eager": ("compiled=\"eager\" needs torch 2.6", "compiled=\"eager\" 需要 torch 2.6"),
 }
