@@ -80,8 +80,8 @@ is_tensor = mindspore_.is_tensor
 
 def lacks() -> list[Message]:
     """What an older MindSpore cannot tell."""
-    found = [] if _ALWAYS else [Message("recorder_file.no_end")]
-    return found if MsDispatchMode is not None else [*found, Message("recorder_file.no_operators")]
+    found = [] if _ALWAYS else [Message("single_file.no_end")]
+    return found if MsDispatchMode is not None else [*found, Message("single_file.no_operators")]
 
 
 def check_mode() -> None:

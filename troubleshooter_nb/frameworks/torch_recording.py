@@ -75,8 +75,8 @@ _MOST_NODES = 4000  # of a graph that are searched for the inputs of one call
 
 def lacks() -> list[Message]:
     """What an older torch cannot do."""
-    found = [] if can_force_eager else [Message("recorder_file.no_eager")]
-    return found if can_ask_compiling else [*found, Message("recorder_file.no_compiled")]
+    found = [] if can_force_eager else [Message("single_file.no_eager")]
+    return found if can_ask_compiling else [*found, Message("single_file.no_compiled")]
 
 
 def check_mode() -> None:
@@ -176,7 +176,7 @@ def eager() -> AbstractContextManager[Any]:
         Before torch 2.6.
     """
     if not can_force_eager:
-        raise NotOfferedError(Message("recorder_file.no_eager"))
+        raise NotOfferedError(Message("single_file.no_eager"))
     return _eager()
 
 

@@ -7,6 +7,7 @@ import re
 import sys
 from pathlib import Path
 
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.recorder_file.lowering import lowered
 from troubleshooter_nb.recorder_file.statements import MESSAGES, Needs, text_of
 from troubleshooter_nb.version import VERSION
@@ -15,8 +16,8 @@ PACKAGE = Path(__file__).parents[1]
 FRONT = "recorder_file.front"
 # What shows, compares and reads has no place on a machine that only records.
 LEFT_OUT = (
-    *("dump", "analysis", "capture.against", "capture.partners", "comparison", "convert"),
-    *("render.dump_view", "render.recording_view", "formats.record_dir", "widgets"),
+    *("dump", "analysis", "capture/against", "capture/partners", "comparison", "convert"),
+    *("render/dump_view", "render/recording_view", "formats/record_dir", "widgets"),
 )
 # Imported by the name of the framework that is there.
 ADAPTERS = tuple(
@@ -81,8 +82,7 @@ def _sources() -> dict[str, str]:
     needs.follow([(FRONT, "record"), (FRONT, "main"), (FRONT, "Recording"), (FRONT, "Schedule")])
     others = needs.outside - {*sys.stdlib_module_names, *MAY_IMPORT}
     if others:
-        problem = f"the recorder would need {sorted(others)}"
-        raise ImportError(problem)
+        raise ImportError(Message("single_file.other_package", names=sorted(others)))
     found = {name: text_of(kept, lowered) for name, kept in needs.kept.items() if name}
     for name, text in found.items():
         package, _, subject = name.partition(".")
@@ -94,8 +94,7 @@ def _sources() -> dict[str, str]:
             found.setdefault(name, "")
     for name, text in found.items():
         if "'''" in text or text.endswith("\\"):
-            problem = f"{name} cannot be quoted"
-            raise ImportError(problem)
+            raise ImportError(Message("single_file.quotes", name=name))
         ast.parse(text, name, feature_version=(3, 9))
     return found
 

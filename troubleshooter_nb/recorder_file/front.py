@@ -36,10 +36,10 @@ class Recording(Run):
         assert self.folder is not None
         calls = 0 if self._tally is None else sum(self._tally.calls_of_steps().values())
         facts = {"folder": self.folder, "state": self.state, "calls": calls}
-        said: list[str] = [Message("recorder_file.recording", **facts)]
+        said: list[str] = [Message("single_file.recording", **facts)]
         said += [f"- {note_of(row)}" for row in missing_rows(self.missing_counts)]
         if not self.is_running and calls:
-            said.append(Message("recorder_file.open", folder=self.folder.name))
+            said.append(Message("single_file.open", folder=self.folder.name))
         return "\n".join(map(told, said))
 
 
@@ -116,7 +116,7 @@ def record(
 def main() -> int:
     """Say what this file is and what it can do here; the exit code."""
     python = ".".join(map(str, sys.version_info[:3]))
-    said: list[str] = [Message("recorder_file.what", version=VERSION, python=python)]
+    said: list[str] = [Message("single_file.what", version=VERSION, python=python)]
     errors: list[str] = []
     for name in NAMES:
         try:
@@ -125,10 +125,10 @@ def main() -> int:
             errors.append(message_of(error.__cause__ or error))
             continue
         lacks = recording_of(adapter).lacks()
-        what = joined(lacks) if lacks else Message("recorder_file.whole")
+        what = joined(lacks) if lacks else Message("single_file.whole")
         version = sys.modules[name].__version__
-        said.append(Message("recorder_file.framework", name=name, version=version, said=what))
+        said.append(Message("single_file.framework", name=name, version=version, said=what))
     if len(errors) == len(NAMES):
-        said.append(Message("recorder_file.no_framework", errors=errors))
+        said.append(Message("single_file.no_framework", errors=errors))
     sys.stdout.write("".join(f"{told(one)}\n" for one in said))
     return int(len(errors) == len(NAMES))

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from troubleshooter_nb.messages import Message
+
 ALL = "*"  # every public name of a module
 MESSAGES = "messages"  # the package of sentences
 # Names of a package are looked for in its modules, too.
@@ -187,7 +189,8 @@ class Needs:
     package : Path
         Its folder.
     left_out : collection of str
-        Modules and packages of which nothing may be kept; functions that import them raise.
+        Modules and packages, as paths below it, of which nothing may be kept; functions that import
+        them raise.
     asked_by_name : collection of str
         Modules that are imported by a name that is made at run time: of these is kept whatever is
         called as something that anything kept asks for.
@@ -199,7 +202,7 @@ class Needs:
         left_out: Iterable[str],
         asked_by_name: Iterable[str],
     ) -> None:
-        self.package, self.left_out = package, tuple(left_out)
+        self.package, self.left_out = package, tuple(one.replace("/", ".") for one in left_out)
         self.kept: dict[str, Kept] = {}
         self.outside: set[str] = set()
         self._by_name = tuple(asked_by_name)
@@ -262,8 +265,7 @@ class Needs:
         self._done.add(need)
         name, wanted = need
         if self.is_left_out(name):
-            problem = f"{wanted} of {name}, which is left out, is needed"
-            raise ImportError(problem)
+            raise ImportError(Message("single_file.left_out", name=name, wanted=wanted))
         module = self.module(name)
         if wanted == ALL:
             self._open += [(name, one) for one in module.public()]
@@ -271,8 +273,7 @@ class Needs:
         if wanted not in module.by_name:
             inner = f"{name}.{wanted}" if name else wanted
             if self._file(inner) is None:
-                problem = f"{name} has no {wanted}"
-                raise ImportError(problem)
+                raise ImportError(Message("single_file.no_name", name=name, wanted=wanted))
             self.module(inner)
             return
         kept = self.kept[name]
