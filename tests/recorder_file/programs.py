@@ -11,7 +11,7 @@ class Blocked:
         if name.partition(".")[0] in BLOCK:
             raise ModuleNotFoundError(f"{name} is not installed here", name=name)
 
-BLOCK = {"troubleshooter_nb", "pandas", "xarray", "ml_dtypes", "IPython"} - set(sys.argv[4:])
+BLOCK = {"troubleshooter_nb", "pandas", "xarray", "ml_dtypes", "IPython"}
 sys.meta_path.insert(0, Blocked())
 """
 TORCH = """
@@ -63,6 +63,7 @@ BY_FILE = """
 import tnb_record
 
 if __name__ == "__main__":
-    print(run(tnb_record.record, *sys.argv[1:4]))
+    for level, keep in zip(sys.argv[2:-1:2], sys.argv[3::2]):
+        print(run(tnb_record.record, f"{sys.argv[1]}_{keep}", level, keep))
     assert "pandas" not in sys.modules
 """

@@ -27,11 +27,11 @@ def file(tmp_path_factory):
     return path
 
 
-def recorded(file, program, *words, kept=()):
+def recorded(file, program, *words):
     """What a process prints that has the file, numpy and the framework."""
     script = file.with_name("program.py")
     script.write_text(programs.BLOCKED + program + programs.BY_FILE, encoding="utf-8")
-    command = [sys.executable, str(script), *map(str, words), *kept]
+    command = [sys.executable, str(script), *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=file.parent, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
@@ -74,30 +74,27 @@ def bits(dump, name):
         return b""
 
 
-@pytest.mark.torch
-@pytest.mark.parametrize(("level", "keep"), [("both", "tensor"), ("module", "statistics")])
-def test_of_torch_it_writes_what_the_package_writes(file, tmp_path, level, keep):
-    said = recorded(file, programs.TORCH, tmp_path / "bare", level, keep)
-    assert f"recording in {tmp_path / 'bare'}: stopped, " in said
-    assert "copy the folder and open it with troubleshooter_nb: tnb.open_dump('bare')" in said
-    by_package(programs.TORCH, tmp_path / "whole", level, keep)
-    assert_same_recording(tmp_path / "bare", tmp_path / "whole", keep == "tensor")
+HOW = (("both", "tensor"), ("module", "statistics"))
 
 
-@pytest.mark.mindspore
-@pytest.mark.parametrize(("level", "keep"), [("both", "tensor"), ("module", "statistics")])
-def test_of_mindspore_it_writes_what_the_package_writes(file, tmp_path, level, keep):
-    recorded(file, programs.MINDSPORE, tmp_path / "bare", level, keep)
-    by_package(programs.MINDSPORE, tmp_path / "whole", level, keep)
-    assert_same_recording(tmp_path / "bare", tmp_path / "whole", keep == "tensor")
-
-
-@pytest.mark.torch
-def test_a_small_float_is_kept_bit_for_bit_without_ml_dtypes(file, tmp_path):
-    recorded(file, programs.TORCH, tmp_path / "bare", "module", "tensor")
-    dump = tnb.open_dump(tmp_path / "bare")
-    kinds = set(dump.to_dataframe()["dtype"])
-    assert {"float32", "bfloat16", "float8_e5m2", "float8_e4m3fn"} <= kinds
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param(programs.TORCH, marks=pytest.mark.torch, id="torch"),
+        pytest.param(programs.MINDSPORE, marks=pytest.mark.mindspore, id="mindspore"),
+    ],
+)
+def test_it_writes_what_the_package_writes(file, tmp_path, program):
+    said = recorded(file, program, tmp_path / "bare", *(word for pair in HOW for word in pair))
+    assert f"recording in {tmp_path / 'bare_tensor'}: stopped, " in said
+    assert "open it with troubleshooter_nb: tnb.open_dump('bare_statistics')" in said
+    for level, keep in HOW:
+        by_package(program, tmp_path / f"whole_{keep}", level, keep)
+        ours, theirs = tmp_path / f"bare_{keep}", tmp_path / f"whole_{keep}"
+        assert_same_recording(ours, theirs, keep == "tensor")
+    kinds = set(tnb.open_dump(tmp_path / "bare_tensor").to_dataframe()["dtype"])
+    small = {"float8_e5m2", "float8_e4m3fn"} if program is programs.TORCH else set()
+    assert {"float32", "bfloat16", *small} <= kinds
 
 
 @pytest.mark.torch
