@@ -34,7 +34,7 @@ ROWS = [
     ["formats"],  # layer 3
     ["analysis"],  # layer 4
     ["capture", "convert"],  # layer 5
-    ["replaying"],
+    ["replaying", "recorder_file"],
     ["widgets", "report"],  # layer 6
     ["compat"],  # layer 7
     ["cli"],  # which also answers the old commands

@@ -6,15 +6,15 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from troubleshooter_nb import frameworks
 from troubleshooter_nb.frameworks import seeding
 from troubleshooter_nb.messages import Message, told
 from troubleshooter_nb.options import get_options
-from troubleshooter_nb.render.dump_view import card_html
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _PACKAGES = ("numpy", "ml_dtypes", "troubleshooter_nb")
 _SCALARS = (str, int, float, bool, type(None))
@@ -91,6 +91,8 @@ class RunCard:
 
         A fact only one card has shows as an empty cell on the other side.
         """
+        import pandas as pd  # who only records has no use for it
+
         rows = [
             (key, self.facts.get(key, ""), other.facts.get(key, ""))
             for key in dict.fromkeys([*self.facts, *other.facts])
@@ -109,6 +111,8 @@ class RunCard:
         return "RunCard\n" + "\n".join(f"  {key}: {value}" for key, value in self.facts.items())
 
     def _repr_html_(self) -> str:
+        from troubleshooter_nb.render.dump_view import card_html
+
         return card_html(self.to_dict(), str(get_options()["language"]))
 
 

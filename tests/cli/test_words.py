@@ -131,7 +131,8 @@ def written():
     lines = [line for file in files for line in file.read_text("utf-8").splitlines()]
     for verb in VERBS:
         lines += import_module(f"troubleshooter_nb.cli.{verb}").grammar().examples
-    found = (line.partition("#")[0].split() for line in lines if line.startswith("tnb "))
+    # Without a comment, and without where a shell sends what is printed.
+    found = (re.split("[#>]", line)[0].split() for line in lines if line.startswith("tnb "))
     return [words[1:] for words in found]
 
 

@@ -9,19 +9,21 @@ from typing import Any, Literal
 
 import numpy as np
 
+from troubleshooter_nb.capture.arguments import check_words, framework_of, networks_of
 from troubleshooter_nb.capture.cells import Cells
 from troubleshooter_nb.capture.missing import Missing
 from troubleshooter_nb.capture.overflow import Judge, Row, classify, constants_of
 from troubleshooter_nb.capture.overflow_calls import StepCalls
 from troubleshooter_nb.capture.overflow_found import Findings, Overflow
-from troubleshooter_nb.capture.plan import Event, Level, Plan
+from troubleshooter_nb.capture.plan import Event, Level, Plan, Store
 from troubleshooter_nb.capture.recorder import Recorder
-from troubleshooter_nb.capture.recording import Recording, check_words, framework_of, networks_of
+from troubleshooter_nb.capture.run import Run
 from troubleshooter_nb.capture.schedule import Steps, is_recorded
 from troubleshooter_nb.capture.selection import Names, choice_of
 from troubleshooter_nb.errors import ArgumentError, OverflowFoundError
 from troubleshooter_nb.frameworks.recording import Compiled
 from troubleshooter_nb.messages import Message
+from troubleshooter_nb.render.missing_words import missing_rows
 from troubleshooter_nb.render.overflow_view import message_of_row
 from troubleshooter_nb.thresholds import CALLS_OF_A_STEP, NEAR_OVERFLOW
 
@@ -175,7 +177,7 @@ class OverflowWatch:
     @property
     def missing(self) -> Missing:
         """What could not be watched, and what to do about it."""
-        return self._recording.missing
+        return Missing(tuple(missing_rows(self._recording.missing_counts)))
 
     def __repr__(self) -> str:
         """What was found so far."""
@@ -185,17 +187,14 @@ class OverflowWatch:
         return self.overflow._repr_html_()
 
 
-class _Silent(Recording):
+class _Silent(Run):
     """A recording of which nothing stays: its events go to what looks for overflow."""
 
     found: _Found
 
-    def _new_recorder(self) -> Recorder:
-        self._rank = self._adapter.rank_and_size()[0]
-        self.found.begin(self._rank)
-        kept: Any = self.found
-        self._kept = kept
-        return Recorder(self._framework, self._networks, self._plan, self.found)
+    def _store(self, header: dict[str, Any], rank: int) -> Store:
+        self.found.begin(rank)
+        return self.found
 
     def end(self, state: str) -> None:
         """End, and take everything away."""

@@ -40,6 +40,27 @@ class Sink(Protocol):
         """Take an event, and the values that belong to it."""
 
 
+class Store(Sink, Protocol):
+    """Where the events of a recording stay.
+
+    Attributes
+    ----------
+    is_failed : bool
+        Whether nothing can be kept any more.
+    """
+
+    is_failed: bool
+
+    def forget(self, run: int) -> int:
+        """Drop what only this run of a cell told; bytes of the values."""
+
+    def flush(self, *, to_disk: bool = True) -> None:
+        """Have everything so far where it stays."""
+
+    def close(self, *, complete: bool) -> None:
+        """Write the end."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """What is recorded; see `record`."""

@@ -20,7 +20,7 @@ from troubleshooter_nb.capture.nesting import nesting_of
 from troubleshooter_nb.capture.plan import Event, Plan, Sink
 from troubleshooter_nb.capture.stacks import Stacks
 from troubleshooter_nb.capture.values import Values
-from troubleshooter_nb.formats.record_entries import LONGEST_TEXT
+from troubleshooter_nb.formats.record_layout import LONGEST_TEXT
 from troubleshooter_nb.frameworks.recording import (
     ApiCall,
     Handle,

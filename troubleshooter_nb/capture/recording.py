@@ -2,61 +2,44 @@
 
 from __future__ import annotations
 
-import atexit
-import re
-import threading
-import warnings
-import weakref
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
-from troubleshooter_nb.capture.cells import Cells
-from troubleshooter_nb.capture.kept import InFolder, InMemory
-from troubleshooter_nb.capture.missing import Missing
-from troubleshooter_nb.capture.plan import Level, Plan
-from troubleshooter_nb.capture.recorder import Recorder
-from troubleshooter_nb.capture.schedule import Steps, is_recorded
-from troubleshooter_nb.capture.selection import Keep, Names, check_found, choice_of, keep_of
-from troubleshooter_nb.capture.tally import Tally
-from troubleshooter_nb.dump import Dump
-from troubleshooter_nb.errors import (
-    ArgumentError,
-    ArgumentTypeError,
-    NotOfferedError,
-    ReadError,
-    TroubleshooterWarning,
-    path_of,
+from troubleshooter_nb.capture.arguments import (
+    bytes_of,
+    check_rank,
+    check_words,
+    framework_of,
+    networks_of,
 )
-from troubleshooter_nb.formats.record_entries import dump_of, missing_rows
-from troubleshooter_nb.frameworks import Adapter, adapter_of_network, loaded, recording_of
+from troubleshooter_nb.capture.in_folder import InFolder, Nowhere
+from troubleshooter_nb.capture.in_memory import InMemory
+from troubleshooter_nb.capture.missing import Missing
+from troubleshooter_nb.capture.plan import Level, Plan, Store
+from troubleshooter_nb.capture.recorder import Recorder
+from troubleshooter_nb.capture.run import Run
+from troubleshooter_nb.capture.schedule import Steps, is_recorded
+from troubleshooter_nb.capture.selection import Keep, Names, choice_of, keep_of
+from troubleshooter_nb.dump import Dump
+from troubleshooter_nb.errors import ArgumentError, ReadError, path_of
+from troubleshooter_nb.formats.record_entries import dump_of
+from troubleshooter_nb.frameworks import Adapter
 from troubleshooter_nb.frameworks.recording import Compiled
-from troubleshooter_nb.messages import Message, told
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.verdict import Tolerance
 from troubleshooter_nb.naming import Site
 from troubleshooter_nb.options import get_options
+from troubleshooter_nb.render.missing_words import missing_rows
 from troubleshooter_nb.render.recording_view import recording_html, recording_text
-from troubleshooter_nb.run_card import RunCard
 
 if TYPE_CHECKING:
     from troubleshooter_nb.analysis.align import MappingLike
     from troubleshooter_nb.capture.against import Against, Reference
     from troubleshooter_nb.capture.differences import Differences
     from troubleshooter_nb.formats import DumpLike
-
-_WORDS = {
-    "level": ("module", "api", "both"),
-    "compiled": ("boundary", "eager"),
-    "action": ("collect", "raise"),
-}
-_UNITS = {"": 1, "b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
-_UNITS |= {"kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
-_LARGEST_RANK = 999_999_999  # whose folder readers find
-_SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-z]*)\s*", re.IGNORECASE)
 
 
 def record(
@@ -170,7 +153,7 @@ def record(
     returns a dict is recorded, and what could not be recorded is in `Recording.missing`.
     """
     check_words(level=level, compiled=compiled)
-    _check_rank(rank)
+    check_rank(rank)
     most_bytes = bytes_of(limit)
     plan = Plan(
         level,
@@ -212,75 +195,11 @@ def _reference(
     return None
 
 
-def check_words(**given: str) -> None:
-    """Refuse unknown words among the arguments.
-
-    Raises
-    ------
-    ValueError
-        With the words that are known.
-    """
-    for name, word in given.items():
-        known = _WORDS[name]
-        if word not in known:
-            raise ArgumentError(Message("recorder.word", name=name, given=repr(word), known=known))
-
-
-def _check_rank(rank: object) -> None:
-    """Refuse what names no folder of a rank."""
-    if rank is None:
-        return
-    if not isinstance(rank, int) or isinstance(rank, bool):
-        raise ArgumentTypeError(Message("recorder.rank_kind", given=repr(rank)))
-    if not 0 <= rank <= _LARGEST_RANK:
-        raise ArgumentError(Message("recorder.rank_range", given=rank, most=_LARGEST_RANK))
-
-
-def bytes_of(limit: str | int) -> int:
-    """A number of bytes, such as ``"4 GiB"``.
-
-    Raises
-    ------
-    ValueError
-        For what is none.
-    """
-    if isinstance(limit, int) and not isinstance(limit, bool) and limit >= 0:
-        return limit
-    match = _SIZE.fullmatch(limit) if isinstance(limit, str) else None
-    unit = _UNITS.get(match[2].lower().removesuffix("ytes")) if match else None
-    if match is None or unit is None:
-        raise ArgumentError(Message("recorder.limit", given=repr(limit)))
-    return int(float(match[1]) * unit)
-
-
-def networks_of(net: Any, level: str) -> dict[str, Any]:
-    """Networks by the name in front of their paths."""
-    if net is None:
-        if level != "api":
-            raise ArgumentError(Message("recorder.needs_net", level=level))
-        return {}
-    if isinstance(net, Mapping):
-        named = {str(name): each for name, each in net.items()}
-    elif isinstance(net, list | tuple):
-        named = {str(number): each for number, each in enumerate(net)}
-    else:
-        named = {"": net}
-    for name, each in named.items():
-        if adapter_of_network(each) is None:
-            kind = type(each).__name__
-            raise ArgumentTypeError(Message("recorder.no_network", name=name, type=kind))
-    return named
-
-
-# States of one that records, and what is to be done with it, by its state.
-_RUNS = ("running", "paused")
+# What is to be done with a recording, by its state.
 _NEXT = {"not started": "rec.start()", "running": "rec.stop()", "": "tnb.compare(rec.dump, other)"}
-# Recordings that run; who holds them is the user alone.
-_running: weakref.WeakSet[Recording] = weakref.WeakSet()
-_LONGEST_WAIT = 5.0  # seconds that dropping a recording waits for its end
 
 
-class Recording:
+class Recording(Run):
     """What a network did, and what of it could not be recorded; see `record`.
 
     Attributes
@@ -304,105 +223,30 @@ class Recording:
         label: str | None = None,
         reference: Reference | None = None,
     ) -> None:
-        self.folder = folder
+        super().__init__(networks, adapter, plan, steps, names, folder, rank, label)
         self._reference = reference
         self._against: Against | None = None
-        self._networks, self._plan, self._steps, self._names = networks, plan, steps, names
-        self._adapter = adapter
-        self._framework = recording_of(self._adapter)
-        self.label = label or (folder.name if folder is not None else self._adapter.NAME)
-        self._given_rank, self._rank = rank, rank or 0
-        self._recorder: Recorder | None = None
-        self._kept: InMemory | InFolder = InMemory({})
-        self._cells: Cells | None = None
-        self._tally: Tally | None = None
-        self._when_dropped: Any = None
-        self._grad = True
-        self._dump: tuple[int, Dump] | None = None
-        self.state = "not started"
-
-    # Starting and stopping
-
-    def __enter__(self) -> Recording:
-        return self.start()
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
-        if self._has_stopped(error):
-            self._stop("stopped")
-            self._framework.abandon()
-            return True
-        if error is not None and not self._kept.is_failed:
-            self._miss_the_rest()
-        self._stop("stopped" if error is None else "broken")
-        self._recover(error)
-        return False
-
-    def _has_stopped(self, error: BaseException | None) -> bool:
-        """Whether an exception is how this recording ended its block at a difference."""
-        against = self._against
-        return against is not None and error is not None and against.stopped_by is error
-
-    def start(self) -> Recording:
-        """Begin to record; what this recording held before is replaced.
-
-        In a notebook, a cell that is run again replaces what it recorded before. A recording runs
-        as long as it has a name: one that is dropped is stopped, with a warning.
-        """
-        self._stop("stopped")
-        self._framework.check_mode()
-        self._check_asked()
-        self._dump = None
-        recorder = self._recorder = self._new_recorder()
-        self._grad = self._framework.state()[0]
-        try:
-            if self._steps(0):
-                recorder.install()
-            else:
-                recorder.find_layers()
-        except BaseException:
-            self._kept.close(complete=False)
-            raise
-        self.state = "running"
-        self._tally = Tally(recorder)
-        self._cells = Cells.watch(_ToldByCells(self))
-        given = (recorder, self._kept, self._tally, self._cells, self.label)
-        self._when_dropped = weakref.finalize(self, _drop, *given)
-        self._when_dropped.atexit = False
-        _running.add(self)
-        # The last one registered is the first to run: the files are still open then.
-        atexit.unregister(_stop_all)
-        atexit.register(_stop_all)
-        return self
+        self._dump: tuple[tuple[int, int], Dump] | None = None
 
     def stop(self) -> Dump:
         """End the recording and take everything away; the dump of it."""
         self._stop("stopped")
         return self.dump
 
-    def _check_asked(self) -> None:
-        """Refuse what cannot be recorded, before an earlier recording is replaced."""
-        trial = Recorder(self._framework, self._networks, self._plan, InMemory({}))
-        known = [layer.path for layer in trial.find_layers()]
-        compiled = [where for kind, where in trial.missing if kind == "compiled"]
-        if compiled and self._plan.operators and self._plan.compiled == "boundary":
-            raise NotOfferedError(Message("recorder.compiled_operators", names=compiled))
-        if self._plan.level == "module":
-            wanted = self._plan.names
-            found = sum(wanted is None or wanted(Site("module", path)) for path in known)
-            check_found(self._names, found, known)
+    def _has_stopped(self, error: BaseException | None) -> bool:
+        """Whether an exception is how this recording ended its block at a difference."""
+        against = self._against
+        return against is not None and error is not None and against.stopped_by is error
+
+    def _store(self, header: dict[str, Any], rank: int) -> Store:
+        return InMemory(header, rank) if self.folder is None else super()._store(header, rank)
 
     def _new_recorder(self) -> Recorder:
-        rank = self._adapter.rank_and_size()[0] if self._given_rank is None else self._given_rank
-        self._rank = rank
-        header = self._header(rank)
-        if self.folder is None:
-            self._kept = InMemory(header, rank)
-        else:
-            self._kept = InFolder(self.folder / f"rank{rank}", header, self._cannot_write)
+        recorder = super()._new_recorder()
         if self._reference is None:
-            return Recorder(self._framework, self._networks, self._plan, self._kept)
+            return recorder
         try:
-            against = self._against = self._new_against(self._reference, rank)
+            against = self._against = self._new_against(self._reference, self._rank)
         except BaseException:
             self._kept.close(complete=False)
             raise
@@ -419,7 +263,7 @@ class Recording:
         from troubleshooter_nb.capture.against import Against
         from troubleshooter_nb.capture.partners import Layer
 
-        trial = Recorder(self._framework, self._networks, self._plan, InMemory({}))
+        trial = Recorder(self._framework, self._networks, self._plan, Nowhere())
         layers = []
         for seen in trial.find_layers():
             if seen.has_forward:
@@ -430,153 +274,17 @@ class Recording:
         word = self._framework.MODULE_WORD
         return Against(reference, layers, word, self._plan, rank, self._kept)
 
-    def _header(self, rank: int) -> dict[str, Any]:
-        card = RunCard.current(self._adapter.NAME).to_dict()
-        options = {
-            "level": self._plan.level,
-            "keep": self._plan.keep if isinstance(self._plan.keep, str) else "function",
-            "compiled": self._plan.compiled,
-        }
-        is_given = self._given_rank is not None  # of how many, only the user knows
-        ranks = {} if is_given else {"ranks": self._adapter.rank_and_size()[1]}
-        return {
-            "framework": self._adapter.NAME,
-            "module_word": self._framework.MODULE_WORD,
-            "rank": rank,
-            **ranks,
-            "card": card,
-            "options": options,
-        }
-
-    def _stop(self, state: str) -> None:
-        recorder, tally = self._recorder, self._tally
-        if recorder is None or tally is None or self.state not in _RUNS:
-            return
-        self._when_dropped.detach()
-        self.state = state
-        _running.discard(self)
-        if self._cells is not None:
-            self._cells.close()
-        _end(recorder, self._kept, tally, complete=state == "stopped")
-
-    def _miss_the_rest(self) -> None:
-        if self._recorder is not None and self.state in _RUNS:
-            self._recorder.miss("interrupted", "")
-
-    def _recover(self, error: BaseException | None) -> None:
-        """After an interrupt within what records, have the framework as it was at the start."""
-        if isinstance(error, KeyboardInterrupt) and _is_inside(error):
-            self._framework.recover(self._grad)
-
-    def _cannot_write(self) -> None:
-        """Record nothing more: the error is on its way to the step that runs."""
-        recorder = self._recorder
-        if recorder is None or self.state not in _RUNS:
-            return
-        recorder.is_paused = True
-        recorder.miss("interrupted", "")
-        if not self._plan.operators:
-            self._stop("broken")
-        # What sees operators is inside one of them now and cannot be taken away before its end.
-
-    # What cells of a notebook say
-
-    def _begin_run(self, run: int, step: int, replaced: int | None) -> None:
-        """What comes belongs to this run of a cell; what the replaced run gave is void."""
-        recorder, tally = self._recorder, self._tally
-        if recorder is None or tally is None or self.state not in _RUNS:
-            return
-        recorder.begin_run(replaced)
-        if replaced is None and step != recorder.step:
-            recorder.forget_step()
-        tally.begin(run, replaced)
-        recorder.step, recorder.run = step, run
-        if replaced is not None:
-            self._dump = None
-            recorder.values.size_bytes -= self._kept.forget(replaced)
-        self._follow_steps(recorder)
-
-    def _end_run(self, error: BaseException | None) -> None:
-        """A cell has ended; one that was interrupted, or could not be recorded, ends this too."""
-        if self._has_stopped(error):
-            self._stop("stopped")
-            self._framework.abandon()
-        elif isinstance(error, KeyboardInterrupt):
-            self._miss_the_rest()
-            self._stop("broken")
-            self._recover(error)
-        elif self._kept.is_failed:
-            self._stop("broken")
-
-    # While it runs
-
-    def step(self) -> None:
-        """Say that a step of the training is over; the next call belongs to the next one."""
-        recorder = self._running_recorder()
-        recorder.forget_step()
-        recorder.step += 1
-        recorder.sink.put({"step": recorder.step})
-        _put_missing(recorder, self._tally)
-        self._kept.flush(to_disk=False)  # a step that is over survives whatever comes
-        self._follow_steps(recorder)
-
-    def _follow_steps(self, recorder: Recorder) -> None:
-        """Have hooks in the steps that are recorded, and none in the others."""
-        wanted = self._steps(recorder.step)
-        if wanted and not recorder.is_installed:
-            recorder.install()
-        elif not wanted and recorder.is_installed:
-            recorder.remove()
-
-    @contextmanager
-    def pause(self) -> Iterator[None]:
-        """A context in which nothing is recorded, such as a warm-up or an evaluation."""
-        recorder = self._running_recorder()
-        earlier, recorder.is_paused, self.state = recorder.is_paused, True, "paused"
-        try:
-            yield
-        finally:
-            recorder.is_paused = earlier
-            if self.state == "paused" and not earlier:
-                self.state = "running"
-
-    def mark(self, name: str, value: Any) -> None:
-        """Record a tensor, or a nested value, by a name of one's own; its gradient too."""
-        if not isinstance(name, str) or not name:
-            raise ArgumentTypeError(Message("recorder.mark_name", given=repr(name)))
-        recorder = self._running_recorder()
-        if recorder.is_installed and not recorder.is_paused:
-            recorder.mark(name, value)
-
-    def flush(self) -> None:
-        """Have everything so far in the files, also after a loss of power."""
-        recorder = self._running_recorder()
-        recorder.drain()
-        self._kept.flush()
-
-    def _running_recorder(self) -> Recorder:
-        if self._kept.is_failed:
-            self._stop("broken")
-        if self._recorder is None or self.state not in _RUNS:
-            raise ArgumentError(Message("recorder.not_running", state=self.state))
-        return self._recorder
-
     # What came of it
 
     @property
     def dump(self) -> Dump:
         """What was recorded so far, as a dump."""
-        recorder = self._recorder
-        if recorder is None:
-            raise ArgumentError(Message("recorder.not_running", state=self.state))
-        if self.state in _RUNS:
-            recorder.drain()
-            _put_missing(recorder, self._tally)
+        self._settle()
         if not isinstance(self._kept, InMemory):
             return self._opened()
-        count = len(self._kept.events)
-        if self._dump is None or self._dump[0] != count:
-            self._dump = count, dump_of([self._kept], self.label)
+        key = self._edition, len(self._kept.events)
+        if self._dump is None or self._dump[0] != key:
+            self._dump = key, dump_of([self._kept], self.label)
         return self._dump[1]
 
     @property
@@ -590,18 +298,12 @@ class Recording:
         """
         if self._against is None:
             raise ArgumentError(Message("against.none"))
-        return self._against.differences(is_running=self.state in _RUNS)
+        return self._against.differences(is_running=self.is_running)
 
     @property
     def missing(self) -> Missing:
         """What could not be recorded so far, and what to do about it."""
-        found = {} if self._tally is None else self._tally.missing()
-        return Missing(tuple(missing_rows(found)))
-
-    @property
-    def steps(self) -> list[int]:
-        """Steps of which calls were recorded."""
-        return [] if self._tally is None else sorted(self._tally.calls_of_steps())
+        return Missing(tuple(missing_rows(self.missing_counts)))
 
     def __repr__(self) -> str:
         """What is recorded, what is missing and what to do next, at most 25 lines."""
@@ -625,7 +327,7 @@ class Recording:
         }
         if self._against is not None:
             facts["notes"] = [self.differences.headline]
-            facts["next"] = facts["next"] if self.state in _RUNS else "rec.differences"
+            facts["next"] = facts["next"] if self.is_running else "rec.differences"
         if recorder is not None and tally is not None:
             counts = tally.counts()
             facts |= {
@@ -643,109 +345,9 @@ class Recording:
         from troubleshooter_nb.formats.record_dir import open_record_dir
 
         assert self.folder is not None
-        if self.state in _RUNS:
+        if self.is_running:
             self._kept.flush()
         elif isinstance(self._kept, InFolder) and self._kept.is_replaced():
             raise ReadError(Message("recorder.replaced", folder=self.folder.name))
         dump: Dump = open_record_dir(self.folder, label=self.label)
         return dump
-
-
-class _ToldByCells:
-    """What cells tell a recording, which it does not keep alive."""
-
-    def __init__(self, recording: Recording) -> None:
-        self._recording = weakref.ref(recording)
-
-    @property
-    def current_step(self) -> int:
-        recording = self._recording()
-        recorder = None if recording is None else recording._recorder
-        return 0 if recorder is None else recorder.step
-
-    def begin_run(self, run: int, step: int, replaced: int | None) -> None:
-        recording = self._recording()
-        if recording is not None:
-            recording._begin_run(run, step, replaced)
-
-    def begin_again(self) -> None:
-        recording = self._recording()
-        if recording is not None:
-            recording._stop("stopped")
-
-    def end_run(self, error: BaseException | None) -> None:
-        recording = self._recording()
-        if recording is not None:
-            recording._end_run(error)
-
-
-def _end(recorder: Recorder, kept: InMemory | InFolder, tally: Tally, *, complete: bool) -> None:
-    """Take everything away and write the end, whatever fails on the way."""
-    with ExitStack() as last:
-        last.callback(kept.close, complete=complete)
-        last.callback(_put_missing, recorder, tally)
-        last.callback(recorder.forget_step)
-        last.callback(recorder.remove)
-        recorder.never_called()
-
-
-def _put_missing(recorder: Recorder, tally: Tally | None) -> None:
-    for (kind, where), count in ({} if tally is None else tally.news()).items():
-        recorder.sink.put({"missing": {"kind": kind, "where": [where], "count": count}})
-
-
-def _drop(
-    recorder: Recorder,
-    kept: InMemory | InFolder,
-    tally: Tally,
-    cells: Cells | None,
-    label: str,
-) -> None:
-    """End a recording that nobody holds any more."""
-    recorder.is_paused = True
-    if cells is not None:
-        cells.close()
-    recorder.leave()
-    recorder.miss("interrupted", "")
-    # The collector may have come here in the middle of a `put`, whose lock is held by this thread.
-    ending = threading.Thread(
-        target=_end, args=(recorder, kept, tally), kwargs={"complete": False}, daemon=True
-    )
-    ending.start()
-    ending.join(_LONGEST_WAIT)
-    text = Message("recorder.dropped", label=label)
-    warnings.warn(told(text), TroubleshooterWarning, stacklevel=3)
-
-
-def _is_inside(error: BaseException) -> bool:
-    """Whether an exception came out of code of this package."""
-    frames = (frame for frame, _ in walk_tb(error.__traceback__))
-    names = (str(frame.f_globals.get("__name__", "")) for frame in frames)
-    return any(name.startswith("troubleshooter_nb.") for name in names)
-
-
-def _stop_all() -> None:
-    """What the end of the program does with recordings that run."""
-    for recording in list(_running):
-        recording._stop("broken")
-
-
-def framework_of(networks: Mapping[str, Any], name: str | None = None) -> Adapter:
-    """The framework of the networks; without any, the one of this name or the only one loaded.
-
-    Raises
-    ------
-    ValueError
-        If that is not exactly one, or not the one that is named.
-    """
-    found = {}
-    for net in networks.values():
-        adapter = adapter_of_network(net)
-        if adapter is not None:
-            found[adapter.NAME] = adapter
-    found = found or loaded()
-    if name is not None:
-        found = {known: adapter for known, adapter in found.items() if known == name}
-    if len(found) != 1:
-        raise ArgumentError(Message("recorder.one_framework", names=[*found]))
-    return next(iter(found.values()))

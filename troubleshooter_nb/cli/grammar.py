@@ -127,7 +127,8 @@ class Grammar:
         """The help: how it is called, what it does, every word of it, examples."""
         operands = " ".join(one.shown for one in self._operands)
         called = " ".join(filter(None, (NAME, self.verb, operands, told(Message("command.some")))))
-        lines = [*_text(_usage(called)), "", *_text(self.does), "", *_table(self._operands)]
+        lines = [*_text(_usage(called)), "", *_text(self.does)]
+        lines += ["", *_table(self._operands)] if self._operands else []
         lines += ["", *_text(Message("command.options")), *_table(self._options)]
         lines += ["", *_text(Message("command.examples"))]
         return [*lines, *(f"  {example}" for example in self.examples)]

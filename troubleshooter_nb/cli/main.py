@@ -45,6 +45,7 @@ VERBS = {
     "convert": Message("command.convert"),
     "pair": Message("command.pair"),
     "html": Message("command.html"),
+    "recorder": Message("command.recorder"),
     "causes": Message("command.causes"),
 }
 _HELP = ("-h", "--help", "help")

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from troubleshooter_nb.dump import ArraySource, CallState, Dump, Entry
-from troubleshooter_nb.formats.record_layout import describes_value, figures_of
+from troubleshooter_nb.formats.record_layout import LONGEST_TEXT, describes_value, figures_of
 from troubleshooter_nb.messages import Foreign, Message
 from troubleshooter_nb.metrics.sketches import NUMBERS
 from troubleshooter_nb.naming import Site
@@ -26,11 +26,10 @@ from troubleshooter_nb.naming.msprobe import (
     site_of_msprobe,
 )
 from troubleshooter_nb.ranges import Starts, Strided, read_rows
-from troubleshooter_nb.render.missing_words import MissingRow, note_of, together
+from troubleshooter_nb.render.missing_words import missing_rows, note_of
 from troubleshooter_nb.run_card import RunCard
 
 NAME = "tnb_record"
-LONGEST_TEXT = 200  # characters of a text among the arguments; longer ones are cut
 # The whole gradient of an argument that no call made, for which msprobe has no word.
 TOTAL = "total"
 
@@ -506,11 +505,6 @@ _KINDS: Mapping[str, Callable[[_Rank, Event], None]] = {
     "call": _Rank._take_call,
     "stack": _Rank._take_stack,
 }
-
-
-def missing_rows(missing: Mapping[tuple[str, str], int]) -> list[MissingRow]:
-    """What could not be recorded, by kind, of how often it happened where."""
-    return together(MissingRow(kind, (name,), count) for (kind, name), count in missing.items())
 
 
 def _source(source: ArraySource | None, facts: Event) -> ArraySource | None:

@@ -39,7 +39,7 @@ _NONFINITE = {
 _IN_NEED = (b'{"message":"', b"\\ud")
 _DEEPEST = 40
 _LONGEST_NUMBER = 4096  # bits; Python reads no number of thousands of digits
-_LONGEST_TEXT = 200  # letters of what stands for an object
+LONGEST_TEXT = 200  # characters of a text among the arguments; longer ones are cut
 
 
 def shard_name(number: int) -> str:
@@ -82,7 +82,7 @@ def _storable(value: Any, depth: int = 0) -> Any:
     if isinstance(value, (str, bool)) or value is None:
         return value
     if isinstance(value, int):
-        return int(value) if value.bit_length() <= _LONGEST_NUMBER else hex(value)[:_LONGEST_TEXT]
+        return int(value) if value.bit_length() <= _LONGEST_NUMBER else hex(value)[:LONGEST_TEXT]
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else {"float": str(float(value))}
     if depth < _DEEPEST and isinstance(value, Mapping):
@@ -94,7 +94,7 @@ def _storable(value: Any, depth: int = 0) -> Any:
 
 def _text_of(value: Any) -> str:
     try:
-        return str(value)[:_LONGEST_TEXT]
+        return str(value)[:LONGEST_TEXT]
     except Exception:  # of somebody's class: the run that is recorded must go on
         return type(value).__name__
 

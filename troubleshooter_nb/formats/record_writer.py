@@ -17,7 +17,7 @@ from troubleshooter_nb.errors import ArgumentError, WriteError
 from troubleshooter_nb.formats.record_files import Record, RecordFiles
 from troubleshooter_nb.formats.record_layout import FORMAT, line_of
 from troubleshooter_nb.messages import Message, joined
-from troubleshooter_nb.metrics.floats import arithmetic_of
+from troubleshooter_nb.metrics.floats import arithmetic_of, name_of
 
 # Bytes that may wait: more only lets a slow disk take memory from the run.
 _MOST_WAITING = 256 << 20
@@ -244,4 +244,4 @@ def _name_of(dtype: np.dtype) -> str:
     """The token of a dtype, by which the reader finds it again."""
     if arithmetic_of(dtype) == "unsupported":
         raise ArgumentError(Message("records.no_numbers", dtype=dtype))
-    return dtype.name
+    return name_of(dtype)

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Protocol, cast
 
-import ml_dtypes
 import numpy as np
 
 from troubleshooter_nb.errors import ArgumentError, FrameworkMissingError
 from troubleshooter_nb.frameworks.recording import Recording
 from troubleshooter_nb.frameworks.replaying import Replaying
 from troubleshooter_nb.messages import Message
+from troubleshooter_nb.metrics.floats import small_float
 from troubleshooter_nb.naming import Role
 
 NAMES = ("torch", "mindspore")
@@ -217,7 +217,7 @@ def require(name: str) -> Adapter:
     if name not in _ADAPTERS:
         raise ArgumentError(Message("frameworks.unknown", name=name, known=[*_ADAPTERS]))
     try:
-        module = importlib.import_module(f"troubleshooter_nb.frameworks.{_ADAPTERS[name]}")
+        module = importlib.import_module(f"{__name__}.{_ADAPTERS[name]}")
     except _IMPORT_ERRORS as error:
         facts = {"name": name, "error": error, "install": Message(f"frameworks.install_{name}")}
         raise FrameworkMissingError(Message("frameworks.missing", **facts)) from error
@@ -226,13 +226,13 @@ def require(name: str) -> Adapter:
 
 def recording_of(adapter: Adapter) -> Recording:
     """What a recorder needs from a framework that is loaded."""
-    name = f"troubleshooter_nb.frameworks.{adapter.NAME}_recording"
+    name = f"{__name__}.{adapter.NAME}_recording"
     return cast("Recording", importlib.import_module(name))
 
 
 def replaying_of(adapter: Adapter) -> Replaying:
     """What a replay needs from a framework that is loaded."""
-    name = f"troubleshooter_nb.frameworks.{adapter.NAME}_replaying"
+    name = f"{__name__}.{adapter.NAME}_replaying"
     return cast("Replaying", importlib.import_module(name))
 
 
@@ -305,5 +305,5 @@ def to_numpy(value: Any) -> np.ndarray:
     array = np.asarray(value)
     # Tensor.asnumpy() of MindSpore gives a bfloat16 dtype of its own, with the same bits.
     if array.dtype.name == "bfloat16":
-        return array.view(np.uint16).view(ml_dtypes.bfloat16)
+        return array.view(np.uint16).view(small_float("bfloat16"))
     return array

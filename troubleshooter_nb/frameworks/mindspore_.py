@@ -9,7 +9,6 @@ from os import PathLike
 from typing import Any
 
 import mindspore
-import ml_dtypes
 import numpy as np
 from mindspore import mint, nn, ops
 from mindspore.communication import GlobalComm, get_group_size, get_rank
@@ -29,6 +28,7 @@ from troubleshooter_nb.frameworks import (
     parts_of,
 )
 from troubleshooter_nb.messages import Message
+from troubleshooter_nb.metrics.floats import name_of, small_float
 from troubleshooter_nb.naming import BUFFER_LEAVES
 
 try:
@@ -40,9 +40,9 @@ NAME = "mindspore"
 
 # MindSpore's name of a dtype -> integers of its size, and what the same bits mean to ml_dtypes.
 _BITS: dict[str, tuple[Any, Any]] = {
-    "BFloat16": (np.uint16, ml_dtypes.bfloat16),
-    "Float8E4M3FN": (np.uint8, ml_dtypes.float8_e4m3fn),
-    "Float8E5M2": (np.uint8, ml_dtypes.float8_e5m2),
+    "BFloat16": (np.uint16, small_float("bfloat16")),
+    "Float8E4M3FN": (np.uint8, small_float("float8_e4m3fn")),
+    "Float8E5M2": (np.uint8, small_float("float8_e5m2")),
 }
 
 
@@ -138,7 +138,7 @@ def _entries(cell: Any) -> tuple[LayerEntry, ...]:
 def dtype_name(dtype: Any) -> str:
     """A dtype as numpy or ml_dtypes spells it."""
     if str(dtype) in _BITS:
-        return np.dtype(_BITS[str(dtype)][1]).name
+        return name_of(_BITS[str(dtype)][1])
     return str(dtype).lower()
 
 

@@ -78,6 +78,12 @@ _WRAPPER = "_OutputTo32"
 is_tensor = mindspore_.is_tensor
 
 
+def lacks() -> list[Message]:
+    """What an older MindSpore cannot tell."""
+    found = [] if _ALWAYS else [Message("single_file.no_end")]
+    return found if MsDispatchMode is not None else [*found, Message("single_file.no_operators")]
+
+
 def check_mode() -> None:
     """Refuse what no hook can see.
 
@@ -658,7 +664,8 @@ def watch_gradient(tensor: Any, receive: Callable[[Any], None]) -> Handle | None
         return _Watched(tensor, receive) if tensor.requires_grad else None
     if _local.is_ending or not _pynative_executor.requires_grad():
         return None
-    if not getattr(tensor, "_requires_grad", True):
+    needs = getattr(tensor, "_requires_grad", None)  # None also before MindSpore 2.10
+    if needs is not None and not needs:
         return None
     return _Watched(tensor, receive)
 

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming import Role
 
 Compiled = Literal["boundary", "eager"]
@@ -137,6 +138,9 @@ class Recording(Protocol):
         None, and then nobody is told of the end. `end` says whether the function is worth seeing
         again: one that gives no tensor is not. Reads of attributes are not seen.
         """
+
+    def lacks(self) -> list[Message]:
+        """What an older version of the framework cannot tell or do; nothing of those it is for."""
 
     def watch_named(
         self,

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from os import PathLike
 from typing import Any, NoReturn
 
-import ml_dtypes
 import numpy as np
 import torch
 from torch.nn.utils.parametrize import ParametrizationList
@@ -22,20 +21,20 @@ from troubleshooter_nb.frameworks import (
     torch_seeds,
 )
 from troubleshooter_nb.messages import Message
+from troubleshooter_nb.metrics.floats import small_float
 from troubleshooter_nb.naming import Role
 
 NAME = "torch"
 
 # torch hands numpy no bfloat16 or float8: their bits travel as integers.
-_BITS: dict[torch.dtype, tuple[torch.dtype, Any]] = {
-    torch.bfloat16: (torch.int16, ml_dtypes.bfloat16)
+_BITS: dict[torch.dtype, tuple[torch.dtype, np.dtype]] = {
+    getattr(torch, name): (torch.int16 if name == "bfloat16" else torch.uint8, dtype)
+    for name in (
+        *("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"),
+        "float8_e8m0fnu",  # torch 2.7 and ml_dtypes 0.5 have it
+    )
+    if hasattr(torch, name) and (dtype := small_float(name)) is not None
 }
-for _name in (
-    *("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"),
-    "float8_e8m0fnu",  # torch 2.7 and ml_dtypes 0.5 have it
-):
-    if hasattr(torch, _name) and hasattr(ml_dtypes, _name):
-        _BITS[getattr(torch, _name)] = (torch.uint8, getattr(ml_dtypes, _name))
 
 
 def is_tensor(value: Any) -> bool:

@@ -23,7 +23,7 @@ from torch.overrides import TorchFunctionMode, resolve_name
 from torch.utils import checkpoint
 from torch.utils._python_dispatch import _disable_current_modes
 
-from troubleshooter_nb.errors import ArgumentError
+from troubleshooter_nb.errors import ArgumentError, NotOfferedError
 from troubleshooter_nb.frameworks import named_operators, torch_, torch_statistics
 from troubleshooter_nb.frameworks.named_operators import NamedOperator, Watch
 from troubleshooter_nb.frameworks.recording import (
@@ -41,6 +41,16 @@ from troubleshooter_nb.frameworks.recording import (
 from troubleshooter_nb.frameworks.settings import settings_of
 from troubleshooter_nb.frameworks.shared_state import SharedState
 from troubleshooter_nb.frameworks.torch_statistics import read_measured
+from troubleshooter_nb.frameworks.torch_versions import (
+    autocast_dtype,
+    can_ask_compiling,
+    can_force_eager,
+    devices,
+    has_autocast,
+    is_compiling,
+    may_use_fast_paths,
+    set_autocast,
+)
 from troubleshooter_nb.messages import Message
 
 __all__ = ["read_measured"]
@@ -61,6 +71,12 @@ _NOT_SEEN = frozenset(
 )
 _WRITES_FIRST = ("__setitem__",)
 _MOST_NODES = 4000  # of a graph that are searched for the inputs of one call
+
+
+def lacks() -> list[Message]:
+    """What an older torch cannot do."""
+    found = [] if can_force_eager else [Message("single_file.no_eager")]
+    return found if can_ask_compiling else [*found, Message("single_file.no_compiled")]
 
 
 def check_mode() -> None:
@@ -152,7 +168,15 @@ _eager = SharedState(_force_eager)
 
 
 def eager() -> AbstractContextManager[Any]:
-    """What is compiled runs as it is written, and nothing is compiled again later."""
+    """What is compiled runs as it is written, and nothing is compiled again later.
+
+    Raises
+    ------
+    NotImplementedError
+        Before torch 2.6.
+    """
+    if not can_force_eager:
+        raise NotOfferedError(Message("single_file.no_eager"))
     return _eager()
 
 
@@ -165,7 +189,7 @@ class _Hook:
         self.call = call
 
     def __call__(self, *args: Any) -> None:
-        if not torch.compiler.is_compiling():  # what is compiled around it has no hook
+        if not is_compiling():  # what is compiled around it has no hook
             self.call(*args)
 
     def __reduce__(self) -> Any:
@@ -288,9 +312,9 @@ def _replace_forward(
 
 def _may_be_fast(module: Any) -> bool:
     """Whether torch might choose the fast path, for which module and arguments decide."""
-    if module.training or not torch.backends.mha.get_fastpath_enabled():
+    if module.training or not may_use_fast_paths():
         return False
-    if torch.is_autocast_enabled() or torch.compiler.is_compiling():
+    if torch.is_autocast_enabled() or is_compiling():
         return False
     return not (torch.is_grad_enabled() and any(p.requires_grad for p in module.parameters()))
 
@@ -529,14 +553,14 @@ class quiet:
         torch._C._set_grad_enabled(False)
         self.autocast = []
         if torch._C._is_any_autocast_enabled():
-            for device in _devices():
-                if torch.is_autocast_enabled(device):
+            for device in devices():
+                if has_autocast(device):
                     self.autocast.append(device)
-                    torch.set_autocast_enabled(device, False)
+                    set_autocast(device, False)
 
     def __exit__(self, *error: Any) -> None:
         for device in self.autocast:
-            torch.set_autocast_enabled(device, True)
+            set_autocast(device, True)
         torch._C._set_grad_enabled(self.grad)
         if self.trace is not None:
             torch._C._set_tracing_state(self.trace)  # type: ignore[attr-defined]
@@ -544,12 +568,6 @@ class quiet:
             self.dispatch.__exit__(*error)
         self.mode.__exit__(*error)
         named_operators.leave_silence()
-
-
-@functools.cache
-def _devices() -> tuple[str, ...]:
-    accelerator = torch.accelerator.current_accelerator()
-    return ("cpu",) if accelerator is None else ("cpu", accelerator.type)
 
 
 def _refuse_without_values(tensor: torch.Tensor) -> None:
@@ -852,8 +870,8 @@ def state() -> tuple[bool, str]:
     """Whether gradients are on, and the dtype of autocast on the first device that has it."""
     autocast = ""
     if torch._C._is_any_autocast_enabled():
-        on = (d for d in _devices() if torch.is_autocast_enabled(d))
-        autocast = next((_dtype_name(torch.get_autocast_dtype(d)) for d in on), "")
+        on = (device for device in devices() if has_autocast(device))
+        autocast = next((_dtype_name(autocast_dtype(device)) for device in on), "")
     return torch.is_grad_enabled(), autocast
 
 

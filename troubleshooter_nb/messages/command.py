@@ -18,6 +18,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "convert": ("weights of one framework for the other, proved", "把权重转换给另一框架使用，并加以证明"),
     "pair": ("which entries of two runs belong together", "两次运行中哪些条目彼此对应"),
     "html": ("a page of a saved record", "把保存的记录做成网页"),
+    "recorder": ("the recorder as one file, for a machine without this package", "单文件录制器，用于没有安装本软件包的机器"),
     "causes": ("the causes that can be proved", "能够证明的原因"),
     "compare_does": ("Pairs and compares two recordings, dumps, checkpoints, folders of arrays or loss logs; says whether they agree, where the difference begins, its cause where one is proved, and what to do.", "配对并比较两份记录、dump、权重文件、数组文件夹或 loss 日志；给出是否一致、差异从何处开始、能证明时的原因，以及怎么办。"),
     "open_does": ("Says what a path holds: the format, entries, what cannot be read, notes.", "说明路径中有什么：格式、条目、无法读取的部分与说明。"),
@@ -25,6 +26,8 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "convert_does": ("Drafts a weight map, or takes the one given, writes the weights by it, reads them back and compares them with the source. A destination that ends in .yaml or .json gets the map alone, to be looked at and edited.", "起草或采用给出的权重映射，据此写出权重，再读回并与来源比较。目标以 .yaml 或 .json 结尾时只写映射，供查看和修改。"),
     "pair_does": ("Finds which entries belong together and writes them as a mapping to look at and edit. Exit code 1 where an entry has no partner.", "找出彼此对应的条目，写成可查看和修改的映射文件。有条目没有对应项时退出码为 1。"),
     "html_does": ("Writes one self-contained page: of a comparison saved as .json or netcdf, of an executed notebook, or of any dump or checkpoint.", "写出一个自包含的网页：来自保存为 .json 或 netcdf 的比较、执行过的 notebook，或任何 dump、权重文件。"),
+    "recorder_does": ("Prints one Python file that records a network into a folder, on a machine that has only numpy and torch (from 2.1) or MindSpore (from 2.7) under Python 3.9 or newer. Open the folder here.", "输出一个 Python 文件：在只有 numpy 与 torch（2.1 起）或 MindSpore（2.7 起）、Python 3.9 起的机器上把网络录制到文件夹。再在这里打开该文件夹。"),
+    "recorder_output": ("write the file, instead of printing it", "写入文件，而不打印"),
     "causes_does": ("Lists the causes that a comparison can prove; with an id: how it is proved and what to do.", "列出比较能够证明的原因；给出标识时说明如何证明以及怎么办。"),
     "with_diagnosis": ("leave --no-diagnose out", "请去掉 --no-diagnose"),
     # operands and options

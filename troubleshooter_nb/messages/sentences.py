@@ -33,7 +33,7 @@ def of_subject(name: str) -> Mapping[str, tuple[str, str]]:
     """English and Chinese of a subject by key; KeyError or ImportError where there is none."""
     if not name.isidentifier():
         raise KeyError(name)
-    return MappingProxyType(import_module(f"troubleshooter_nb.messages.{name}").MESSAGES)
+    return MappingProxyType(import_module(f"{__package__}.{name}").MESSAGES)
 
 
 SENTENCES = _Sentences()

@@ -15,10 +15,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
-import ml_dtypes
 import numpy as np
 
-from troubleshooter_nb.metrics.floats import arithmetic_of, computable, native_order
+from troubleshooter_nb.metrics.floats import (
+    arithmetic_of,
+    byte_dtypes,
+    computable,
+    native_order,
+    small_float,
+)
 from troubleshooter_nb.metrics.partial import Partials
 
 LIBRARY = "_fused.so"
@@ -111,7 +116,7 @@ def code_of(dtype: np.dtype) -> int:
         return KINDS.index("uint8") + 1 + 256
     if not dtype.isnative or dtype.name not in KINDS:
         return 0
-    foreign = dtype.name == "bfloat16" and dtype != np.dtype(ml_dtypes.bfloat16)
+    foreign = dtype.name == "bfloat16" and dtype != small_float("bfloat16")
     return KINDS.index(dtype.name) + 1 + 256 * foreign
 
 
@@ -123,11 +128,7 @@ def contiguous(values: np.ndarray) -> np.ndarray:
 
 
 # float8 and narrower, and the integers of less than a byte, as far as this ml_dtypes has them
-_BYTE_DTYPES = [
-    np.dtype(found)
-    for _, found in sorted(vars(ml_dtypes).items())
-    if isinstance(found, type) and issubclass(found, np.generic) and np.dtype(found).itemsize == 1
-]
+_BYTE_DTYPES = byte_dtypes()
 
 
 @cache

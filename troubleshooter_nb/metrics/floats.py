@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cache
 from typing import Any, Literal, TypeGuard
 
-import ml_dtypes
 import numpy as np
 
 from troubleshooter_nb.errors import ArgumentError
 from troubleshooter_nb.messages import Message
 
+ml_dtypes: Any = None
+with suppress(ImportError):  # beside the single file of the recorder
+    import ml_dtypes
+
 Arithmetic = Literal["float", "integer", "complex", "unsupported"]
+# Bits of the mantissa of what is known without ml_dtypes, and the exponent that means one.
+_WITHOUT_ML = {"bfloat16": (7, 127), "float8_e5m2": (2, 15), "float8_e4m3fn": (3, 7)}
 
 
 def is_number(value: object) -> TypeGuard[float]:
@@ -25,13 +31,46 @@ def arithmetic_of(dtype: np.dtype) -> Arithmetic:
 
     bool counts as integer. bfloat16, float8 and the other ml_dtypes floats count as float.
     """
-    if _ml_finfo(dtype) is not None:
+    if _ml_finfo(dtype) is not None or _field_of(dtype):
         return "float"
     if _ml_iinfo(dtype) is not None or dtype.kind in "biu":
         return "integer"
     if dtype.kind == "c":
         return "complex"
     return "float" if dtype.kind == "f" else "unsupported"
+
+
+@cache
+def small_float(name: str) -> np.dtype | None:
+    """The dtype of floats that numpy itself has none for, such as ``bfloat16``; None for others.
+
+    That of ml_dtypes. Where ml_dtypes is not installed, which only the single file of the recorder
+    does without, the bits of each number: a record whose one field has this name.
+    """
+    if ml_dtypes is not None:
+        found = getattr(ml_dtypes, name, None)
+        return None if found is None else np.dtype(found)
+    if name not in _WITHOUT_ML:
+        return None
+    return np.dtype([(name, np.uint16 if name == "bfloat16" else np.uint8)])
+
+
+def byte_dtypes() -> list[np.dtype]:
+    """All dtypes of one byte that ml_dtypes has, by name."""
+    kinds = [] if ml_dtypes is None else [kind for _, kind in sorted(vars(ml_dtypes).items())]
+    found = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, np.generic)]
+    return [np.dtype(kind) for kind in found if np.dtype(kind).itemsize == 1]
+
+
+def name_of(dtype: np.dtype) -> str:
+    """The token of a dtype, as `dtype_from_token` takes it."""
+    return _field_of(dtype) or dtype.name
+
+
+def _field_of(dtype: np.dtype) -> str:
+    """The name of a float whose bits a dtype without ml_dtypes holds; "" for all others."""
+    names = dtype.names or ()
+    return names[0] if ml_dtypes is None and len(names) == 1 and names[0] in _WITHOUT_ML else ""
 
 
 @cache
@@ -50,7 +89,7 @@ def dtype_from_token(token: str) -> np.dtype:
     """
     try:
         # importing ml_dtypes teaches numpy its names
-        dtype = _own(np.dtype(token))
+        dtype = _own(small_float(token) or np.dtype(token))
     except (TypeError, ValueError, SyntaxError):
         dtype = np.dtype(object)
     if arithmetic_of(dtype) == "unsupported":
@@ -88,7 +127,6 @@ def largest_finite(dtype: np.dtype) -> float:
 
 
 @cache
-@cache
 def is_integer_name(name: str) -> bool:
     """Whether this is the name of a dtype of integers or bool."""
     try:
@@ -120,20 +158,34 @@ def computable(values: np.ndarray) -> np.ndarray:
         return values.view(_own(dtype)).astype(np.float32)
     if (info := _ml_iinfo(dtype)) is not None:
         return values.astype(np.int8 if info.min < 0 else np.uint8)
-    return values
+    name = _field_of(dtype)
+    return _from_bits(values[name], *_WITHOUT_ML[name]) if name else values
+
+
+def _from_bits(bits: np.ndarray, mantissa: int, one: int) -> np.ndarray:
+    """What the bits of a short float mean, as float32."""
+    whole = bits.astype(np.uint32)
+    if mantissa == 7:  # the upper half of a float32
+        return (whole << np.uint32(16)).view(np.float32)
+    exponent = (whole >> mantissa) & ((1 << (7 - mantissa)) - 1)
+    part = (whole & ((1 << mantissa) - 1)).astype(np.float32) * np.float32(0.5) ** mantissa
+    size = np.ldexp(part + (exponent > 0), np.maximum(exponent, 1).astype(np.int32) - one)
+    if mantissa == 2:
+        size = np.where(exponent == 31, np.where(part == 0, np.inf, np.nan), size)
+    else:  # one number is no number, and none is infinite
+        size = np.where((whole & 0x7F) == 0x7F, np.nan, size)
+    return np.where(whole & 0x80, -size, size).astype(np.float32)
 
 
 @cache
 def _ml_finfo(dtype: np.dtype) -> Any:
-    finfo: Any = ml_dtypes.finfo
     dtype = _own(dtype)
-    return finfo(dtype) if _is_ml(dtype, ("bfloat", "float")) else None
+    return ml_dtypes.finfo(dtype) if _is_ml(dtype, ("bfloat", "float")) else None
 
 
 @cache
 def _ml_iinfo(dtype: np.dtype) -> Any:
-    iinfo: Any = ml_dtypes.iinfo
-    return iinfo(dtype) if _is_ml(dtype, ("int", "uint")) else None
+    return ml_dtypes.iinfo(dtype) if _is_ml(dtype, ("int", "uint")) else None
 
 
 def _is_ml(dtype: np.dtype, prefixes: tuple[str, ...]) -> bool:
@@ -148,5 +200,5 @@ def _own(dtype: np.dtype) -> np.dtype:
 
     Once MindSpore is imported, ``np.dtype("bfloat16")`` is its own, too.
     """
-    foreign = dtype.name == "bfloat16" and dtype.type is not ml_dtypes.bfloat16
-    return np.dtype(ml_dtypes.bfloat16) if foreign else dtype
+    known = small_float("bfloat16") if dtype.name == "bfloat16" else None
+    return dtype if known is None or known == dtype else known

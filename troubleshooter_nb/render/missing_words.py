@@ -112,6 +112,11 @@ def together(rows: Iterable[MissingRow]) -> list[MissingRow]:
     )
 
 
+def missing_rows(missing: Mapping[tuple[str, str], int]) -> list[MissingRow]:
+    """What could not be recorded, by kind, of how often it happened where."""
+    return together(MissingRow(kind, (name,), count) for (kind, name), count in missing.items())
+
+
 def in_order(rows: Iterable[MissingRow]) -> list[MissingRow]:
     """Rows by kind, as `KINDS` has them, unknown kinds last; else as they came."""
     return sorted(rows, key=lambda row: _ORDER.get(row.kind, len(_ORDER)))
