@@ -76,6 +76,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "to_decide_inputs": ("Record inputs and parameters too, then every formula can be tried on it: {call}.", "同时记录输入与参数，便可逐一尝试各公式：{call}。"),
     "to_decide_between": ("Record the operators between the layers too: {call}.", "同时记录层与层之间的算子：{call}。"),
     "to_replay": ("Give this layer the same input on both sides, which is #{number}, and compare what each makes of it: {call}.", "将同一输入（#{number}）交给两侧的这一层，再比较各自的结果：{call}。"),
+    "hand_on": ("To hand this call on, with a script that shows the difference: {call}.", "把这次调用连同可显示差异的脚本交给他人：{call}。"),
     "to_replay_net": ("Run every layer of the network at hand alone, on what the other run recorded: {call}.", "让手头网络的每一层单独运行，输入取自另一次运行的记录：{call}。"),
     "repair": ("What to do:", "处理："),
     "proof_sides": ("Found from each side's own values: left {left}, right {right}. Relative error {before}; treated alike {residual} is left.", "由两侧各自的数值得出：左侧 {left}，右侧 {right}。相对误差 {before}；统一后剩余 {residual}。"),

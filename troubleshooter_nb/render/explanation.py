@@ -270,6 +270,18 @@ def procedure_sentences(values: Mapping[str, Any], facts: Mapping[str, Any]) -> 
     return [*said, *(Said("repair", lead, step) for step in steps)]
 
 
+def _handed_on(values: Mapping[str, Any], facts: Mapping[str, Any]) -> list[Said]:
+    """How to give away the call that made the difference, if that is one whose values are known."""
+    language = facts["language"]
+    is_call = (values["role"], values["direction"]) == ("output", "forward")
+    is_made = (values["origin"], str(values["origin_basis"])) == ("created", "inputs")
+    if not is_call or not is_made or not math.isfinite(float(values["max_abs_error"])):
+        return []
+    name = f"{facts['calls']['pairs']}, {int(values['order'])}, 'call_{int(values['order'])}'"
+    call = call_text(f"tnb.export_reproduction({name})")
+    return [Said("repair", _told("repair", language), _told("hand_on", language, call=call))]
+
+
 def _missed(one: Mapping[str, Any], language: str) -> dict[str, str]:
     """How well one formula gives each side."""
 
@@ -387,6 +399,7 @@ def explanation_sentences(row: xr.Dataset | None, facts: Mapping[str, Any]) -> l
         why = why_sentences(facts, int(values["order"]))
         # A cause that is told has words of its own in front, and says what to do.
         said += why if any(one.lead for one in why) else [*why, *procedure_sentences(values, facts)]
+        said += _handed_on(values, facts)
     else:
         call = call_text(facts["calls"]["diagnose"])
         said.append(Said("cause", "", _told("nothing_asked", language, call=call)))
