@@ -46,6 +46,7 @@ VERBS = {
     "pair": Message("command.pair"),
     "html": Message("command.html"),
     "causes": Message("command.causes"),
+    "notebook": Message("command.notebook"),
 }
 _HELP = ("-h", "--help", "help")
 
