@@ -27,6 +27,7 @@ _TAKES = {
     "new": {"output", "force"},
     "run": {"output", "force", "parameters", "parameters_raw", "html"},
 }
+_COMMAND = f"{NAME} notebook "
 _FLAGS = {"output": "-o", "parameters": "-p", "parameters_raw": "-r"}
 
 
@@ -63,7 +64,9 @@ def run(asked: argparse.Namespace) -> int:
             flag = _FLAGS.get(option, f"--{option}")
             raise WrongWords(Message("command.not_of_act", act=asked.act, flag=flag))
     if asked.name is None and asked.act != "list":
-        raise WrongWords(Message("command.act_needs_name", act=asked.act))
+        raise WrongWords(
+            Message("command.act_needs_name", act=asked.act, command=_COMMAND + "list")
+        )
     return acts[asked.act](asked)
 
 
@@ -80,7 +83,9 @@ def _list(asked: argparse.Namespace) -> int:
     else:
         for one in shown:
             say(_in_short(one))
-        say(["", *paragraph(Message("notebooks.how_to_start"))])
+        words = {"run": "run NAME", "new": "new NAME", "parameters": "list NAME"}
+        told_of = {what: _COMMAND + rest for what, rest in words.items()}
+        say(["", *paragraph(Message("notebooks.how_to_start", **told_of))])
     return exit_codes.PASSED
 
 
@@ -154,7 +159,7 @@ def _new(asked: argparse.Namespace) -> int:
     read = [os.fspath(one.path)]
     outputs = planned([os.fspath(path)], Dump, force=asked.force, inputs=read, writers=writers)
     say(outputs.write(one.path))
-    say(paragraph(Message("notebooks.how_to_run", file=os.fspath(path))))
+    say(paragraph(Message("notebooks.how_to_run", command=f"{_COMMAND}run {path}")))
     return exit_codes.PASSED
 
 

@@ -76,7 +76,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "no_verb_first": ("the verb comes first, not {word!r}: one of {verbs}", "首先应写动词，而不是 {word!r}：可用的有 {verbs}"),
     "no_act": ("notebook does not know {word!r}; it can {acts}{closest}", "notebook 没有操作 {word!r}；可用的有 {acts}{closest}"),
     "not_of_act": ("notebook {act} takes no {flag}", "notebook {act} 不接受 {flag}"),
-    "act_needs_name": ("notebook {act} needs the name of a template: tnb notebook list shows them", "notebook {act} 需要模板名称：用 tnb notebook list 查看"),
+    "act_needs_name": ("notebook {act} needs the name of a template: {command} shows them", "notebook {act} 需要模板名称：用 {command} 查看"),
     "one_copy": ("notebook new writes one copy: give -o once", "notebook new 只写一份：-o 只能给出一次"),
     "notebook_suffix": ("{file} must end in {suffixes:r}", "{file} 的后缀应为 {suffixes:r}"),
     "no_option": ("{verb} has no option {flag!r}{closest}", "{verb} 没有选项 {flag!r}{closest}"),

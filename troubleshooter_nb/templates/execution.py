@@ -94,7 +94,7 @@ def read_notebook(path: Path) -> Any:
     )
     if str(language).lower() != "python":
         of = Foreign(str(language))
-        raise FormatError(Message("notebooks.other_language", file=path.name, language=of))
+        raise FormatError(Message("notebooks.other_language", file=path.name, kernel=of))
     return notebook
 
 
@@ -187,6 +187,7 @@ class _Run:
         self.heading = ""
         self.problem: Message | None = None
         self.is_interrupted = False
+        self._ended = threading.Event()
         self._fault: BaseException | None = None
         self._client: Any = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -196,9 +197,10 @@ class _Run:
         """Run all cells, or those before the first that fails."""
         thread = threading.Thread(target=self._in_thread, name="notebook")
         thread.start()
-        while thread.is_alive():
+        # Not `join`, which takes an interrupt for the end of the thread (Python before 3.13).
+        while not self._ended.is_set():
             try:
-                thread.join()
+                self._ended.wait()
             except KeyboardInterrupt:
                 if self.is_interrupted:  # a second one: the kernel sees that we are gone
                     raise
@@ -207,6 +209,7 @@ class _Run:
                     self._client.shutdown_kernel = "immediate"
                 if self._loop is not None and self._task is not None:
                     self._loop.call_soon_threadsafe(self._task.cancel)
+        thread.join()
         if self._fault is not None:
             raise self._fault
 
@@ -215,6 +218,8 @@ class _Run:
             asyncio.run(self._execute())
         except BaseException as error:  # raised again where the caller is
             self._fault = error
+        finally:
+            self._ended.set()
 
     async def _execute(self) -> None:
         self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
