@@ -1,12 +1,27 @@
 """What runs the templates in these tests: the package's own execution, with a limit of time."""
 
+import getpass
+import re
+import socket
 import sys
 from pathlib import Path
 
+import nbformat
 import pytest
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 sys.path.insert(0, str(NOTEBOOKS))
+
+
+def private_in(text):
+    """What an executed notebook says of the machine and the user it ran for."""
+    places = [Path.home(), Path(sys.prefix), NOTEBOOKS.parent]
+    found = [
+        str(one) for one in places if re.search(rf"(?<!\w){re.escape(str(one))}(?![\w-])", text)
+    ]
+    # Names that are words as well, as those of containers, say nothing.
+    names = {socket.gethostname(), getpass.getuser()}
+    return found + [name for name in names if len(name) > 5 and name in text]
 
 
 class Demo:
@@ -20,6 +35,7 @@ class Demo:
         if record.problem is not None:
             raise RuntimeError(record.problem)
         assert record.exit_code is not None
+        assert private_in(nbformat.writes(record.notebook)) == []
         return record.notebook
 
     @staticmethod
