@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
 import re
 import tempfile
@@ -190,6 +191,7 @@ class _Run:
         self._ended = threading.Event()
         self._fault: BaseException | None = None
         self._client: Any = None
+        self._manager: Any = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -245,12 +247,20 @@ class _Run:
                 self.problem = self._of_cell("timed_out", seconds=self.seconds or 0.0)
             except (DeadKernelError, RuntimeError, asyncio.CancelledError) as error:
                 self.problem = self._died(error, said)
+            finally:
+                await self._leave_nothing(client)
             if self.is_interrupted:
                 self.problem = (
                     self._of_cell("interrupted")
                     if self.number
                     else Message("notebooks.interrupted_early")
                 )
+
+    async def _leave_nothing(self, client: Any) -> None:
+        """End a kernel whose start failed or was interrupted, which nbclient leaves to the exit."""
+        atexit.unregister(client._cleanup_kernel)
+        if self._manager.has_kernel:
+            await self._manager.shutdown_kernel(now=True)
 
     def _new_client(self) -> Any:
         from jupyter_client.kernelspec import NATIVE_KERNEL_NAME, KernelSpecManager
@@ -259,10 +269,12 @@ class _Run:
 
         # No folder of kernels is looked into: what is called python3 there may be another Python.
         kernels = KernelSpecManager(kernel_dirs=[])
-        manager = AsyncKernelManager(kernel_name=NATIVE_KERNEL_NAME, kernel_spec_manager=kernels)
+        self._manager = AsyncKernelManager(
+            kernel_name=NATIVE_KERNEL_NAME, kernel_spec_manager=kernels
+        )
         return NotebookClient(
             self.notebook,
-            km=manager,
+            km=self._manager,
             timeout=None if self.seconds is None else max(1, round(self.seconds)),
             record_timing=False,
             store_widget_state=False,
