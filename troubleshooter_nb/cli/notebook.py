@@ -216,10 +216,10 @@ def _to_run(name: str) -> tuple[Template, bool]:
     from troubleshooter_nb.templates.execution import read_notebook
     from troubleshooter_nb.templates.shipped import describe, templates
 
-    path = Path(name)
-    if path.is_file():
+    path, known = Path(name), templates()
+    if name not in known and path.is_file():
         return describe(path, read_notebook(path)), False
-    if path.suffix == ".ipynb" and name not in {f"{known}.ipynb" for known in templates()}:
+    if path.suffix == ".ipynb" and name.removesuffix(".ipynb") not in known:
         raise PathNotFoundError(not_there(path))
     return _template(name), True
 
