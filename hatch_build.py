@@ -1,4 +1,4 @@
-"""Compile the optional C loops while the package is installed; without a compiler, go on."""
+"""Put the templates into the wheel, and the optional C loops, where there is a compiler."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sysconfig
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,37 @@ FOLDER = Path("troubleshooter_nb/metrics")
 SOURCES = ("fused.c", "locate_loop.c", "relation_loop.c", "sketch_loop.c")
 # No fused multiply-add and no fast math: the loop has to give the bits that numpy gives.
 FLAGS = ["-std=c99", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]
+# Where `troubleshooter_nb/templates/shipped.py` looks for them first.
+SHIPPED = "troubleshooter_nb/templates/notebooks"
+
+
+def shipped(notebooks: Path) -> Iterator[Path]:
+    """What of ``notebooks/`` belongs into the wheel: templates, the networks of their examples."""
+    yield from sorted(notebooks.glob("*.ipynb"))
+    for path in sorted((notebooks / "example_nets").rglob("*")):
+        parts = path.relative_to(notebooks).parts
+        if path.is_file() and not any(part.startswith((".", "__pycache__")) for part in parts):
+            yield path
 
 
 class CustomBuildHook(BuildHookInterface):
-    """Puts ``_fused.so`` beside its sources, and into the wheel, where a C compiler is found."""
+    """Adds to the wheel what is not in the package's folder as it lies in the repository."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Compile; whatever goes wrong only costs speed."""
+        """Add the templates and the loops; an editable install finds the templates itself."""
+        if self.target_name != "wheel":
+            return
+        if version == "standard":
+            notebooks = Path(self.root) / "notebooks"
+            for path in shipped(notebooks):
+                place = f"{SHIPPED}/{path.relative_to(notebooks).as_posix()}"
+                build_data["force_include"][str(path)] = place
+        self._compile(build_data)
+
+    def _compile(self, build_data: dict[str, Any]) -> None:
+        """Put ``_fused.so`` beside its sources; whatever goes wrong only costs speed."""
         compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
-        if self.target_name != "wheel" or not compiler:
+        if not compiler:
             return
         folder = Path(self.root) / FOLDER
         library = folder / "_fused.so"

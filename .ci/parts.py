@@ -36,6 +36,7 @@ CHECKED = """
     tests/compat/troubleshooter/test_npy_compare.py
     tests/render/test_reprs.py tests/render/test_chinese.py tests/widgets/test_explorer.py
     tests/widgets/test_page_files.py tests/widgets/test_page_in_node.py
+    tests/templates/test_parameters.py tests/templates/test_private.py
     tests/cli/test_words.py tests/cli/test_compare.py
 """.split()
 # A file stays on one worker, which makes what its tests share once; the folders' order is kept,

@@ -73,6 +73,8 @@ if typing.TYPE_CHECKING:
     from troubleshooter_nb.replaying.reproduction import export_reproduction
     from troubleshooter_nb.report import export
     from troubleshooter_nb.run_card import RunCard
+    from troubleshooter_nb.templates.outcome import Outcome, outcome
+    from troubleshooter_nb.templates.shipped import use_example_nets
     from troubleshooter_nb.weight_map import WeightMap, WeightMapHistory
     from troubleshooter_nb.widgets import edit, explore
 
@@ -103,6 +105,7 @@ __all__ = [
     "NotOfferedError",
     "NotSameError",
     "OptionError",
+    "Outcome",
     "Overflow",
     "OverflowFoundError",
     "Pairing",
@@ -141,6 +144,7 @@ __all__ = [
     "open_dump",
     "open_series",
     "option_context",
+    "outcome",
     "pair_dumps",
     "read_mapping",
     "read_weight_map",
@@ -151,6 +155,7 @@ __all__ = [
     "save_grad",
     "seed_all",
     "set_options",
+    "use_example_nets",
     "watch_overflow",
     "write_mapping",
     "write_weight_map",
@@ -198,6 +203,8 @@ _HOMES = {
     ".replaying.reproduction": "export_reproduction",
     ".report": "export",
     ".run_card": "RunCard",
+    ".templates.outcome": "Outcome outcome",
+    ".templates.shipped": "use_example_nets",
     ".weight_map": "WeightMap WeightMapHistory",
     ".widgets": "edit explore",
 }

@@ -21,7 +21,9 @@ from troubleshooter_nb.widgets.page_files import script
 
 PACKAGE = Path(troubleshooter_nb.__file__).parent
 # Commands are typed as they stand in every language.
-COMMANDS = re.compile(r"git lfs pull|pip install [\w.\[\]']+|git lfs install")
+COMMANDS = re.compile(
+    r"git lfs pull|pip install [\w.\[\]']+|git lfs install|tnb notebook (list|new|run)"
+)
 ENGLISH = re.compile(r"(?<![\w.`/\"'=(-])[a-z]{2,}(?: [a-z]{2,}){2,}(?![\w`(=])")
 SUBJECTS = {id.partition(".")[0] for id in SENTENCES}
 CHINESE = re.compile(r"[\u4e00-\u9fff]")

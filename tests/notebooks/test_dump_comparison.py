@@ -12,6 +12,7 @@ from example_nets import DUMP_FAULTS, make_dumps, make_rank_dumps
 from example_nets.dumps import TWINS
 
 import troubleshooter_nb as tnb
+from troubleshooter_nb.cli.main import main
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 TEMPLATE = NOTEBOOKS / "dump_comparison.ipynb"
@@ -28,23 +29,26 @@ def texts(notebook) -> str:
 
 
 @pytest.mark.notebook
-def test_the_example_finds_the_planted_fault_and_writes_record_and_page(run_demo, tmp_path, capsys):
-    command = ["--template", "dump_comparison", "--records", str(tmp_path)]
-    assert run_demo.main(command) == 0
-    lines = capsys.readouterr().out.splitlines()
+def test_the_example_finds_the_planted_fault_and_writes_record_and_page(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    words = ["-p", "page", "found.html", "--html", "-o", "record.ipynb"]
+    assert main(["notebook", "run", "dump_comparison", *words]) == 1
+    verdict, *written = re.split(r" written: ", " ".join(capsys.readouterr().out.split()))
     origins = r"1 created the error, \d+ carried it"
     first = r"first at blocks\.1\.up output 0 \(#49\)"
-    assert re.match(rf"✗ \d+ of 125 pairs differ: {origins} · ➤ {first}", lines[0])
-    record, page = (Path(line) for line in lines[1:])
-    text = record.read_text("utf-8")
+    assert re.match(rf"✗ \d+ of 125 pairs differ: {origins} · ➤ {first}", verdict)
+    assert written == ["record.ipynb", "record.html"]
+    text = Path("record.ipynb").read_text("utf-8")
     # The mapping that was drafted declares all that was found without it.
     assert "DecoderCell:" in text
     assert "input_norm: ln1" in text
     # Rank 1 fails in the last step; merged, the half of the tensor that it holds.
     assert "99 % of the squared error lies in [8:16] of 16 on axis 0" in text
-    for private in (str(tmp_path), str(Path.home()), "/tmp/"):
-        assert private not in text
-        assert private not in page.read_text("utf-8")
+    for path in map(Path, (*written, "found.html")):
+        for private in (str(tmp_path), str(Path.home()), "/tmp/"):
+            assert private not in path.read_text("utf-8"), path
 
 
 @pytest.mark.notebook

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import troubleshooter_nb as tnb
+from troubleshooter_nb.cli.main import main
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 TEMPLATE = NOTEBOOKS / "gradient_comparison.ipynb"
@@ -27,21 +28,23 @@ def outputs(notebook, kind="text/html"):
 
 @pytest.mark.torch
 @pytest.mark.mindspore
-def test_the_example_finds_the_planted_fault_and_writes_record_and_page(run_demo, tmp_path, capsys):
-    assert run_demo.main(["--records", str(tmp_path)]) == 0
-    lines = capsys.readouterr().out.splitlines()
+def test_the_example_finds_the_planted_fault_and_writes_record_and_page(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    words = ["-p", "page", "found.html", "--html", "-o", "records/"]
+    assert main(["notebook", "run", "gradient_comparison", *words]) == 1
     # detached_norm spoils everything upstream of block 2's ln2: its attention comes first.
-    assert lines[0].startswith(
+    assert " ".join(capsys.readouterr().out.split()).startswith(
         "✗ 32 of 53 pairs differ: 1 created the error, 31 carried it · ➤ first at "
         "blocks.2.attn.proj.bias"
     )
-    record, page = (Path(line) for line in lines[1:])
-    assert record.suffix == ".ipynb"
-    text = record.read_text("utf-8")
-    assert "blocks.2.attn.proj.bias" in text
-    for private in (str(tmp_path), str(Path.home()), "/tmp/"):
-        assert private not in text
-        assert private not in page.read_text("utf-8")
+    record = Path("records/gradient_comparison-record.ipynb")
+    for path in (record, record.with_suffix(".html"), Path("found.html")):
+        text = path.read_text("utf-8")
+        assert "blocks.2.attn.proj.bias" in text
+        for private in (str(tmp_path), str(Path.home()), "/tmp/"):
+            assert private not in text, path
 
 
 @pytest.mark.torch

@@ -6,7 +6,7 @@ import argparse
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from typing import Any, NoReturn
 
 from troubleshooter_nb.cli.terminal import columns
@@ -63,6 +63,7 @@ class Grammar:
         self._operands: list[_Word] = []
         self._options: list[_Word] = []
         self._readers: dict[str, tuple[str, Reader]] = {}
+        self._pairs: dict[str, tuple[str, str]] = {}
         self.switch("-h", "--help", meaning=Message("command.help"))
         self.option("--language", value="LANG", meaning=Message("command.language"))
 
@@ -92,6 +93,12 @@ class Grammar:
         self._parser.add_argument(*flags, action="store_true")
         self._options.append(_Word(", ".join(flags), meaning, flags))
 
+    def pairs(self, *flags: str, value: str, meaning: Message) -> None:
+        """Take an option with two values, a name and whatever follows; any number of times."""
+        self._options.append(_Word(f"{', '.join(flags)} {value}", meaning, flags, True))
+        name = flags[-1].lstrip("-").replace("-", "_")
+        self._pairs |= {flag: (name, self._options[-1].shown) for flag in flags}
+
     def parse(self, words: Sequence[str]) -> argparse.Namespace:
         """What the words say.
 
@@ -101,6 +108,7 @@ class Grammar:
             For an option or value that the verb does not take, and for operands that are missing
             or too many; the message says what is meant perhaps.
         """
+        words, pairs = self._without_pairs(words)
         try:
             options, rest = self._parser.parse_known_args(self._with_values_joined(words))
         except _Refused:
@@ -110,7 +118,30 @@ class Grammar:
         for name, (flag, read) in self._readers.items():
             if isinstance(value := getattr(options, name), str):
                 setattr(options, name, read(flag, value))
+        for name, given in pairs.items():
+            setattr(options, name, given)
         return options
+
+    def _without_pairs(
+        self, words: Sequence[str]
+    ) -> tuple[list[str], dict[str, list[tuple[str, str]]]]:
+        """The words without options of two values, and those: a value may begin with a dash."""
+        found: dict[str, list[tuple[str, str]]] = {name: [] for name, _ in self._pairs.values()}
+        flags = {flag for one in self._options for flag in one.flags} | {"--"}
+        rest: list[str] = []
+        given = iter(words)
+        for word in given:
+            if word == "--":
+                return [*rest, word, *given], found
+            if word not in self._pairs:
+                rest.append(word)
+                continue
+            name, shown = self._pairs[word]
+            both = [*islice(given, 2)]
+            if len(both) < 2 or not flags.isdisjoint(both):
+                raise WrongWords(Message("command.needs_value", option=shown))
+            found[name].append((both[0], both[1]))
+        return rest, found
 
     def _with_values_joined(self, words: Sequence[str]) -> list[str]:
         """``--atol -1e-3`` as ``--atol=-1e-3``, which argparse takes for an option otherwise."""

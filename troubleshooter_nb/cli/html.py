@@ -59,21 +59,20 @@ def _shown(path: Path) -> Any:
 
 def _write_notebook(path: Path, page: Path) -> None:
     """An executed notebook as one page."""
-    from troubleshooter_nb.errors import FormatError, check_extra
+    from troubleshooter_nb.errors import FormatError
     from troubleshooter_nb.formats.file_source import written_whole
     from troubleshooter_nb.messages import Foreign
+    from troubleshooter_nb.templates.page import check_pages, page_of
 
-    check_extra("nbconvert", Message("command.no_nbconvert"))
-    import nbconvert
+    check_pages()
     import nbformat
 
     try:
         notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
-        exporter = nbconvert.HTMLExporter()  # type: ignore[no-untyped-call]
-        text, _ = exporter.from_notebook_node(notebook)
     except (ValueError, KeyError, AttributeError, nbformat.ValidationError) as error:
         problem = Foreign(str(error)[:200])
         raise FormatError(Message("files.in_file", file=path.name, what=problem)) from None
+    text = page_of(notebook, name=path.name)
     page.parent.mkdir(parents=True, exist_ok=True)
     with written_whole(page) as stream:
         stream.write(text.encode())

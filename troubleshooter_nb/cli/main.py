@@ -47,6 +47,7 @@ VERBS = {
     "html": Message("command.html"),
     "recorder": Message("command.recorder"),
     "causes": Message("command.causes"),
+    "notebook": Message("command.notebook"),
 }
 _HELP = ("-h", "--help", "help")
 

@@ -1,0 +1,112 @@
+"""The templates that come with the package, and the networks of their examples.
+
+They lie in ``notebooks/`` of the repository; the build puts a copy of that folder beside this file
+(``hatch_build.py``). What a template is called and is for stands in its own metadata.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from troubleshooter_nb.errors import MissingFileError
+from troubleshooter_nb.messages import Language, Message
+
+# Key of what a notebook says of itself, in its metadata and in that of an output.
+KEY = "troubleshooter_nb"
+EXAMPLES = "example_nets"
+_HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Template:
+    """A notebook to be filled in.
+
+    Attributes
+    ----------
+    path : Path
+    titles, about : mapping of str to str
+        By language, what it is called and which question it answers; Chinese may be missing from
+        a notebook of the user's own.
+    needs : tuple of str
+        Frameworks without which its example cannot be made; own data need none.
+    writes : tuple of str
+        Parameters that name a file which the notebook writes.
+    """
+
+    path: Path
+    titles: Mapping[Language, str]
+    about: Mapping[Language, str]
+    needs: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """By which the command line knows it: that of the file, without suffix."""
+        return self.path.stem
+
+
+def folder() -> Path:
+    """Where templates and examples are: beside this file, or in the repository around it.
+
+    Raises
+    ------
+    MissingFileError
+        If they are in neither place, as of a package that was not built as it should be.
+    """
+    for place in (_HERE / "notebooks", _HERE.parents[1] / "notebooks"):
+        if (place / EXAMPLES / "__init__.py").is_file():
+            return place
+    raise MissingFileError(Message("notebooks.not_installed"))
+
+
+def templates() -> dict[str, Template]:
+    """All templates by name, in the order of the alphabet."""
+    found = map(described, sorted(folder().glob("*.ipynb")))
+    return {one.name: one for one in found}
+
+
+def described(path: Path) -> Template:
+    """What a notebook says of itself: in its metadata, and in the heading of its first cell."""
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    return describe(path, notebook)
+
+
+def describe(path: Path, notebook: Mapping[str, Any]) -> Template:
+    """As `described`, of a notebook that was read already."""
+    said = notebook.get("metadata", {}).get(KEY, {})
+    cells = notebook.get("cells") or [{}]
+    first = "".join(cells[0].get("source", "")).partition("\n")[0]
+    title = first.removeprefix("# ") if first.startswith("# ") else path.stem
+    return Template(
+        path,
+        {"en": title, **said.get("title", {})},
+        dict(said.get("about", {})),
+        tuple(said.get("example_needs", ())),
+        tuple(said.get("writes", ())),
+    )
+
+
+def use_example_nets() -> Path:
+    """Make ``import example_nets`` work: the networks that the examples of the templates run.
+
+    A template calls it where it makes its example, so that a copy of it runs in any folder.
+
+    Returns
+    -------
+    Path
+        The folder that was put at the end of `sys.path`.
+
+    Raises
+    ------
+    MissingFileError
+        If this installation lacks them.
+    """
+    place = folder()
+    if str(place) not in sys.path:
+        sys.path.append(str(place))
+    return place
