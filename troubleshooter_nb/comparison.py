@@ -40,6 +40,7 @@ from troubleshooter_nb.render.words import DIFFERING
 from troubleshooter_nb.run_card import RunCard
 from troubleshooter_nb.shapes import are_shape, is_shape, with_shape_texts, with_shape_tuples
 from troubleshooter_nb.table import Table, finished, taken
+from troubleshooter_nb.thresholds import DOUBTFUL
 
 SCHEMA = "troubleshooter_nb.comparison/1"
 
@@ -384,15 +385,18 @@ class Comparison:
             if entry >= 0
         }
         is_told = all(edges.made(entry) >= 0 for edges, entry in zip(both, entries, strict=True))
-        if is_told and self.columns["role"][row] == "input":
+        differs = self.columns["verdict"][row] in DIFFERING
+        if is_told and differs and self.columns["role"][row] == "input":
             found["fed"] = fed_otherwise(both, entries, self._partners)
         return found
 
     @cached_property
     def _partners(self) -> dict[int, int]:
-        """Entries of the left side to those of the right."""
-        entries = self.columns.rows(*(f"{side}_entry" for side in _SIDES))
-        return {left: right for left, right in entries if min(left, right) >= 0}
+        """Entries of the left side to those of the right, where these are no guess."""
+        pairs = self.pairing.columns
+        is_sure = (pairs["confidence"] > DOUBTFUL) | (pairs["method"] == "user")
+        both = (pairs[f"{side}_entry"][is_sure].tolist() for side in _SIDES)
+        return {left: right for left, right in zip(*both, strict=True) if min(left, right) >= 0}
 
     def _labels(self) -> dict[str, str]:
         return dict(zip(("left_label", "right_label"), self.pairing.labels, strict=True))

@@ -33,6 +33,15 @@ class Neighbours(NamedTuple):
     readers: Sequence[Called] = ()
 
 
+class _Reader(NamedTuple):
+    """A call that reads a value, and the calls that it ran in."""
+
+    row: int
+    call: _Call
+    around: frozenset[_Call]
+    called: Called
+
+
 class Edges:
     """The entries of a dump that are one value: who made it, who hands it on, who reads it.
 
@@ -49,7 +58,9 @@ class Edges:
     def __init__(self, columns: Table) -> None:
         self._columns = columns
         self._maker: list[int] = []
-        self._members: dict[int, list[int]] = defaultdict(list)
+        self._results: dict[int, list[int]] = {}
+        self._arguments: dict[int, list[int]] = defaultdict(list)
+        self._readers: dict[int, list[_Reader]] = {}
         producers = columns["producer"]
         if not (producers != "").any():
             return
@@ -62,7 +73,9 @@ class Edges:
             maker = rows.get((step, rank, producer), -1) if producer else -1
             if maker >= 0:
                 self._maker[row] = self._maker[maker] = maker
-                self._members[maker].append(row)
+                self._results.setdefault(maker, [maker])
+                of_role = self._results if self._role(row) == "output" else self._arguments
+                of_role[maker].append(row)
 
     def made(self, entry: int) -> int:
         """The entry as which the value of an entry was made, perhaps itself; -1 where unknown."""
@@ -70,11 +83,7 @@ class Edges:
 
     def results_before(self, entry: int) -> list[int]:
         """The results that are the value of an entry and were there before it, in their order."""
-        maker = self.made(entry)
-        if maker < 0:
-            return []
-        found = [maker, *(row for row in self._members[maker] if self._role(row) == "output")]
-        return [row for row in found if row < entry]
+        return [row for row in self._results.get(self.made(entry), ()) if row < entry]
 
     def maker(self, entry: int) -> int:
         """The result of a call that others see as the one that made the value; -1 where unknown.
@@ -84,16 +93,10 @@ class Edges:
         made = self.made(entry)
         if made < 0:
             return -1
-        results = {self._call(row): row for row in reversed(self.results(entry))}
+        results = {self._call(row): row for row in reversed(self._results[made])}
         while self._columns["kind"][made] == "api" and (outer := self._around(made)) in results:
             made = results[outer]
         return -1 if made == entry or self._call(made) == self._call(entry) else made
-
-    def results(self, entry: int) -> list[int]:
-        """All results that are the value of an entry, in their order."""
-        maker = self.made(entry)
-        rows = self._members.get(maker, ())
-        return [maker, *(row for row in rows if self._role(row) == "output")] if rows else []
 
     def readers(self, entry: int) -> list[int]:
         """The arguments as which the value of an entry is read, one a call, in their order.
@@ -101,24 +104,34 @@ class Edges:
         A layer that hands the value to a layer inside it is left out, and so is an operator inside
         a layer that reads it.
         """
-        rows = [r for r in self._members.get(self.made(entry), ()) if self._role(r) == "input"]
-        calls: dict[_Call, int] = {}
-        for row in rows:
-            calls.setdefault(self._call(row), row)
-        around = {call: [*self._outer(row)] for call, row in calls.items()}
-        plain = {c for c in calls if c[2] != "api" or not calls.keys() & {*around[c]}}
-        handing = {outer for call in plain for outer in around[call]}
-        return [row for call, row in calls.items() if call in plain and call not in handing]
+        return [reader.row for reader in self._reading(self.made(entry))]
 
     def neighbours(self, entry: int) -> Neighbours:
         """Who made the value of an entry, and who reads it besides its own call."""
         if self.made(entry) < 0:
             return Neighbours()
         maker, own = self.maker(entry), self._call(entry)
-        others = [r for r in self.readers(entry) if own not in (self._call(r), *self._outer(r))]
-        return Neighbours(
-            self.called(maker) if maker >= 0 else None, [self.called(row) for row in others]
-        )
+        others = [
+            reader.called
+            for reader in self._reading(self.made(entry))
+            if own != reader.call and own not in reader.around
+        ]
+        return Neighbours(self.called(maker) if maker >= 0 else None, others)
+
+    def _reading(self, maker: int) -> list[_Reader]:
+        """Who reads a value, see `readers`."""
+        if maker not in self._readers:
+            rows: dict[_Call, int] = {}
+            for row in self._arguments.get(maker, ()):
+                rows.setdefault(self._call(row), row)
+            found = [
+                _Reader(row, call, frozenset(self._outer(row)), self.called(row))
+                for call, row in rows.items()
+            ]
+            plain = [r for r in found if r.call[2] != "api" or not rows.keys() & r.around]
+            handing = {call for reader in plain for call in reader.around}
+            self._readers[maker] = [reader for reader in plain if reader.call not in handing]
+        return self._readers[maker]
 
     def called(self, entry: int) -> Called:
         """The call of an entry."""
