@@ -77,7 +77,7 @@ def _listed(calls: Sequence[Called]) -> str:
         return Message("neighbours.and_more", shown=names, count=len(calls) - _MOST)
     if len(names) == 1:
         return names[0]
-    return Message("neighbours.and_last", shown=names[:-1], last=names[-1])
+    return Message("places.and_last", shown=names[:-1], last=names[-1])
 
 
 def _name(call: Called) -> str:
