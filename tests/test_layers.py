@@ -24,7 +24,7 @@ ROWS = [
     ["errors"],  # which all others raise
     ["collector", "gaps", "naming", "options", "ranges", "shapes", "table", "tables", "undo"],
     ["metrics"],  # layer 1
-    ["columns"],  # whose meanings name the verdicts
+    ["columns", "edges"],  # columns, whose meanings name the verdicts
     ["render", "frameworks"],  # render asks metrics which of two dtypes is the coarser
     ["run_card"],  # layer 2, ordered
     ["dump", "transforms"],

@@ -15,6 +15,7 @@ from xarray.indexes import PandasIndex
 from troubleshooter_nb.columns.column import attributes
 from troubleshooter_nb.columns.pairs import MADE_OF_PAIRS
 from troubleshooter_nb.dump import ArraySource
+from troubleshooter_nb.edges import fed_otherwise
 from troubleshooter_nb.errors import AmbiguousEntryError, EntryNotFoundError, ReadError
 from troubleshooter_nb.gaps import Gap, exit_code_with
 from troubleshooter_nb.messages import Message
@@ -39,6 +40,7 @@ from troubleshooter_nb.render.words import DIFFERING
 from troubleshooter_nb.run_card import RunCard
 from troubleshooter_nb.shapes import are_shape, is_shape, with_shape_texts, with_shape_tuples
 from troubleshooter_nb.table import Table, finished, taken
+from troubleshooter_nb.thresholds import DOUBTFUL
 
 SCHEMA = "troubleshooter_nb.comparison/1"
 
@@ -279,7 +281,12 @@ class Comparison:
         row = self._row(key)
         evidence = self.evidence.get(row)
         return TensorDiff(
-            self.result.isel(pair=row), self.tolerance, evidence, self._sources(row), self._labels()
+            self.result.isel(pair=row),
+            self.tolerance,
+            evidence,
+            self._sources(row),
+            self._labels(),
+            self._neighbours(row),
         )
 
     def worst(self, n: int = 8) -> Comparison:
@@ -334,7 +341,10 @@ class Comparison:
         pairs = self.columns
         excused = pairs.excused(str(get_options()["language"]))
         where = pairs.place(pairs.first) if pairs.first is not None else ""
-        return Explanation(row, {**self._facts(), "excused": excused, "where": where})
+        facts = {**self._facts(), "excused": excused, "where": where}
+        if first is not None:
+            facts["neighbours"] = first.neighbours
+        return Explanation(row, facts)
 
     def __repr__(self) -> str:
         """Verdict, first divergence, worst pairs and unmatched count, at most 25 lines."""
@@ -364,6 +374,29 @@ class Comparison:
             "calls": _CALLS,
             **get_options(),
         }
+
+    def _neighbours(self, row: int) -> dict[str, Any]:
+        """Who made the value of a pair and who reads it, as `render.neighbours` takes it."""
+        both = [self.pairing.left.edges, self.pairing.right.edges]
+        entries = [int(self.columns[f"{side}_entry"][row]) for side in _SIDES]
+        found: dict[str, Any] = {
+            side: edges.neighbours(entry)
+            for side, edges, entry in zip(_SIDES, both, entries, strict=True)
+            if entry >= 0
+        }
+        is_told = all(edges.made(entry) >= 0 for edges, entry in zip(both, entries, strict=True))
+        differs = self.columns["verdict"][row] in DIFFERING
+        if is_told and differs and self.columns["role"][row] == "input":
+            found["fed"] = fed_otherwise(both, entries, self._partners)
+        return found
+
+    @cached_property
+    def _partners(self) -> dict[int, int]:
+        """Entries of the left side to those of the right, where these are no guess."""
+        pairs = self.pairing.columns
+        is_sure = (pairs["confidence"] > DOUBTFUL) | (pairs["method"] == "user")
+        both = (pairs[f"{side}_entry"][is_sure].tolist() for side in _SIDES)
+        return {left: right for left, right in zip(*both, strict=True) if min(left, right) >= 0}
 
     def _labels(self) -> dict[str, str]:
         return dict(zip(("left_label", "right_label"), self.pairing.labels, strict=True))
@@ -432,6 +465,8 @@ class TensorDiff:
     tolerance : Tolerance
     evidence : xarray.Dataset or None
         Where the error sits (see `evidence_dataset`); None until `located`.
+    neighbours : mapping
+        Of recorded runs, which call made the value of each side and which read it.
     """
 
     row: xr.Dataset
@@ -439,6 +474,7 @@ class TensorDiff:
     evidence: xr.Dataset | None
     sources: tuple[ArraySource | None, ArraySource | None] = (None, None)
     labels: Mapping[str, str] = field(default_factory=dict)
+    neighbours: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def verdict(self) -> str:
@@ -502,10 +538,13 @@ class TensorDiff:
 
     def __repr__(self) -> str:
         """Verdict, figures, worst elements and where on each axis, at most 25 lines."""
-        return diff_text(self.row, self.evidence, {**self.labels, **get_options()})
+        return diff_text(self.row, self.evidence, self._facts())
 
     def _repr_html_(self) -> str:
-        return diff_html(self.row, self.evidence, {**self.labels, **get_options()})
+        return diff_html(self.row, self.evidence, self._facts())
+
+    def _facts(self) -> dict[str, Any]:
+        return {**self.labels, "neighbours": self.neighbours, **get_options()}
 
     def _evidence(self) -> xr.Dataset:
         if self.evidence is not None:

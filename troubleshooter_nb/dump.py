@@ -20,6 +20,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from troubleshooter_nb.collector import uncollected
 from troubleshooter_nb.columns.column import described
 from troubleshooter_nb.columns.entries import DUMP_COLUMNS
+from troubleshooter_nb.edges import Edges
 from troubleshooter_nb.errors import (
     AmbiguousEntryError,
     ArgumentError,
@@ -284,7 +285,7 @@ class Dump:
             size        int64     elements; -1 unknown
             size_bytes  int64     bytes of the values; -1 unknown
             order       int64     position in the order of saving, from 0; -1 unknown
-            producer    str       entry that made this value, where known
+            producer    str       entry as which another call made this value, where known
             status      str       ok or unreadable
             reason      str       why an entry is unreadable
             value       str       what is no tensor, as JSON: a number, text or null
@@ -421,6 +422,29 @@ class Dump:
     def columns(self) -> Table:
         """The table of entries as plain arrays by name, those of `index` themselves."""
         return table_of(self.index)
+
+    @cached_property
+    def edges(self) -> Edges:
+        """Who made each value and who reads it, of recorded runs."""
+        return Edges(self.columns)
+
+    def producer_of(self, name: str) -> str:
+        """The entry of the call that made a value, which the entry of this name holds.
+
+        Takes the names that `array` takes and raises like it. Empty where it is not known: of what
+        the run was given, of what was made between recorded calls, of parameters and gradients,
+        and of formats that do not tell; and for the entry that is this result itself.
+        """
+        found = self.edges.maker(self.position(name))
+        return self.names[found] if found >= 0 else ""
+
+    def consumers_of(self, name: str) -> list[str]:
+        """The arguments of the calls that read the value of an entry, one a call, in their order.
+
+        The innermost layers where one hands it to another; the entry itself where it is an
+        argument. Takes the names that `array` takes and raises like it; empty where not known.
+        """
+        return [self.names[row] for row in self.edges.readers(self.position(name))]
 
     @property
     def unopened(self) -> tuple[str, ...]:

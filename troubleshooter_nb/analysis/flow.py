@@ -34,6 +34,7 @@ from troubleshooter_nb.shapes import known_shape
 from troubleshooter_nb.table import Table
 from troubleshooter_nb.thresholds import DOUBTFUL, RELATED_COSINE
 
+_SIDES = ("left", "right")
 _ROOTS = ("parameter", "buffer")
 # Operators by another name than torch's functional one, as `bare_name` gives them.
 _TORCH_WORDS = {
@@ -158,7 +159,8 @@ class Flow:
     roots : list of int
         Rows of parameters and buffers.
     producer : dict of int to int
-        Row of an input to the row of the output that it is, on a side at least.
+        Row of an input to the row of the output that it is, on a side at least. What was recorded
+        of a side is followed; where no side tells, equal values do.
     external : set of int
         Rows of inputs that nothing recorded computed.
     passed_on : dict of int to int
@@ -427,7 +429,7 @@ class Flow:
                 node.forward = calls.get(key)
 
     def _connect(self) -> None:
-        """Find the output that each input is, by its figures, which equal values share."""
+        """Find the output that each input is: as recorded, or by the figures equal values share."""
         if not self.nodes:
             return
         marks = Marks(self.result, self._dumps)
@@ -442,12 +444,16 @@ class Flow:
         for node in self.nodes:
             for row in node.inputs:
                 known = of_row[row]
-                root = _root_of(roots, node, known)
+                is_told = self._is_told(row)
+                root = None if is_told else _root_of(roots, node, known)
                 if root is not None:
                     self.copied[row] = root
                     self.users[root].append(node)
                     continue
-                if (source := self._source(made, node, known)) is not None:
+                source = self._told(node, row, False) if is_told else None
+                if source is None and not is_told:
+                    source = self._source(made, node, known)
+                if source is not None:
                     self.producer[row] = source
                     # What looks at a shape alone says nothing of the values.
                     if not reads_shape_alone(node.word):
@@ -456,7 +462,11 @@ class Flow:
                 # Constants have no figures to be known by: each is on its own.
                 groups[known if known != (None, None) else row].append((node, row))
             for row in node.outputs if node.children else ():
-                if (source := self._passed(made, node, of_row[row])) is not None:
+                is_told = self._is_told(row)
+                source = self._told(node, row, True) if is_told else None
+                if source is None and not is_told:
+                    source = self._passed(made, node, of_row[row])
+                if source is not None:
                     self.passed_on[row] = source
                     self.consumers[source].append(row)
         for members in groups.values():
@@ -464,6 +474,55 @@ class Flow:
             self.same_input.update(dict.fromkeys(rows, rows))
             self.first_inputs.add(min(rows))
         self._find_external(groups.values())
+
+    def _is_told(self, row: int) -> bool:
+        """Whether a side recorded which earlier result a row is."""
+        return any(
+            dump.edges.results_before(entries[row])
+            for dump, entries in zip(self._dumps, self._entries, strict=True)
+        )
+
+    def _told(self, node: Node, row: int, inside: bool) -> int | None:
+        """The result that a row is as the sides recorded it: the last, innermost one.
+
+        Parameters
+        ----------
+        node : Node
+        row : int
+            An argument or a result of the call.
+        inside : bool
+            Whether the result is one of a call inside this one, or of one outside.
+        """
+        sides = [self._told_by(side, node, row, inside) for side in range(len(_SIDES))]
+        for has_children in (False, True):
+            last = [
+                rows[-1]
+                for side in sides
+                if (rows := [r for r in side if bool(self.node_of[r].children) == has_children])
+            ]
+            if last:
+                return max(last)
+        return None
+
+    def _told_by(self, side: int, node: Node, row: int, inside: bool) -> list[int]:
+        """The results that a row is by what one side recorded, in the order of that side."""
+        found = []
+        for entry in self._dumps[side].edges.results_before(self._entries[side][row]):
+            other = self._row_of[side].get(entry, -1)
+            maker = self.node_of.get(other)
+            if maker is not None and maker is not node and _within(maker, node) == inside:
+                found.append(other)
+        return found
+
+    @cached_property
+    def _entries(self) -> list[list[int]]:
+        """The entries of each side by row, -1 for none."""
+        return [self.result[f"{side}_entry"].tolist() for side in _SIDES]
+
+    @cached_property
+    def _row_of(self) -> list[dict[int, int]]:
+        """The rows by the entries of each side."""
+        return [{entry: row for row, entry in enumerate(one)} for one in self._entries]
 
     def _made(self, of_row: Mapping[int, Mark]) -> _Made:
         """Outputs by their marks: those of calls that contain no others, and those that do."""

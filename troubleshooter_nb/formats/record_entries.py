@@ -189,7 +189,6 @@ class _Rank:
         for event in recorded.events:
             self._take(event)
         self._number_calls()
-        self._producers = self._find_producers()
 
     def _take(self, event: Event) -> None:
         """Put one event where it belongs."""
@@ -253,24 +252,13 @@ class _Rank:
             call.number = counts[key]
             counts[key] += 1
 
-    def _find_producers(self) -> dict[int, str]:
-        """By value, the entry as which it was a result first: of the innermost call."""
-        found: dict[int, str] = {}
-        for kind, event in self._listed:
-            if kind == "ended":
-                call = self.calls[event["ended"]]
-                for slot, said in event.get("out", ()):
-                    if "value" in said:
-                        name = self._row(call, "forward", "output", slot)
-                        found.setdefault(said["value"], name)
-        return found
-
     # Entries
 
     def entries(self) -> list[Entry]:
         """One per value of each call, in the order in which they were read."""
         self.found: list[Entry] = []
         self._slots: dict[int, list[tuple[_RecordedCall, str, str]]] = defaultdict(list)
+        self._makers: dict[int, str] = {}  # empty for what was met before a call gave it
         self._steps_of_names: set[tuple[int, str]] = set()
         for kind, event in self._listed:
             if kind == "call":
@@ -330,11 +318,11 @@ class _Rank:
             self._append_plain(name, site, said, step, layer, parent, stack)
             return
         number = said["value"]
+        producer = ""
         if way == "forward":
             self._slots[number].append((call, section, slot))
-        producer = ""
-        if section in ("input", "kwargs") and way == "forward":
-            producer = self._producers.get(number, "")
+            maker = self._makers.setdefault(number, name if section == "output" else "")
+            producer = maker if maker != name else ""
         self._append(name, site, number, step, layer, parent, stack, producer)
 
     def _append(
@@ -390,7 +378,7 @@ class _Rank:
                     order=len(self.found),
                     statistics={},
                     fingerprint=(),
-                    producer="",
+                    producer=producer and producer + RECORDED_SAMPLE,
                 )
             )
 

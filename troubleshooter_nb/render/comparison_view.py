@@ -43,6 +43,7 @@ from troubleshooter_nb.render.html import (
     tone,
 )
 from troubleshooter_nb.render.lines import gap, spaced
+from troubleshooter_nb.render.neighbours import neighbours_line, wired_line
 from troubleshooter_nb.render.numbers import scientific
 from troubleshooter_nb.render.rows import Pairs, blocks, thinned_ticks
 from troubleshooter_nb.render.tables import (
@@ -169,6 +170,9 @@ def diff_html(row_: xr.Dataset, evidence: xr.Dataset | None, facts: Mapping[str,
     language = facts["language"]
     values = scalar_row(row_)
     names = [samp(values[side] or "–") for side in ("left", "right")]
+    found = facts.get("neighbours", {})
+    neighbours = neighbours_line(found, str(values["role"]), language)
+    origin = "" if wired_line(found, language) else origin_sentence(values, language)
     return fragment(
         paragraph(
             verdict_mark(str(values["verdict"]), language),
@@ -188,7 +192,8 @@ def diff_html(row_: xr.Dataset, evidence: xr.Dataset | None, facts: Mapping[str,
             )
         ),
         paragraph(reason_text(values, language)),
-        paragraph(origin) if (origin := origin_sentence(values, language)) else None,
+        paragraph(origin) if origin else None,
+        paragraph(neighbours) if neighbours else None,
         paragraph(small(digests)) if (digests := digest_line(values, language)) else None,
         figure_table(values, language) if not np.isnan(values["max_abs_error"]) else None,
         _inside(values, evidence, language) if evidence is not None else None,

@@ -28,6 +28,7 @@ from troubleshooter_nb.render.html import (
     tone,
 )
 from troubleshooter_nb.render.lines import gap, spaced, wrapped
+from troubleshooter_nb.render.neighbours import readers_line, wired_line
 from troubleshooter_nb.render.numbers import growth_text, scientific
 from troubleshooter_nb.render.places import place_said
 from troubleshooter_nb.render.rows import scalar_row
@@ -259,6 +260,8 @@ def procedure_sentences(values: Mapping[str, Any], facts: Mapping[str, Any]) -> 
         "between": ("to_decide_between", 'tnb.record(net, level="both", to=...)'),
     }.get(str(values["origin_basis"]))
     steps = [_told(decides[0], language, call=call_text(decides[1]))] if decides else []
+    if facts.get("neighbours", {}).get("fed"):
+        steps = [Message("neighbours.see_code").told(language)]
     given = observed.get("given", -1)
     if given >= 0 and values["role"] not in ("parameter", "buffer"):
         call = call_text(f"{facts['calls']['pairs']}[{given}].right.values")
@@ -388,8 +391,13 @@ def explanation_sentences(row: xr.Dataset | None, facts: Mapping[str, Any]) -> l
     name = facts.get("where", "") + name
     passes = _told("within_tolerance", language, rel=scientific(float(values["rel_l2_error"])))
     said.append(Said("origin", name, reason_text(values, language) or passes))
-    if origin := origin_sentence(values, language):
+    found = facts.get("neighbours", {})
+    # What work between the calls may have made is known to be the result of another call.
+    if origin := wired_line(found, language) or origin_sentence(values, language):
         said.append(Said("origin", "", origin))
+    role = str(values["role"])
+    if values["origin"] == "created" and (read := readers_line(found, role, language)):
+        said.append(Said("origin", "", read))
     if place := place_sentence(facts["observed"], int(values["order"]), language):
         said.append(Said("origin", "", place))
     if values["origin"] or facts["checks"]:

@@ -33,6 +33,7 @@ from troubleshooter_nb.render.lines import (
     width,
     wrapped,
 )
+from troubleshooter_nb.render.neighbours import neighbours_line, wired_line
 from troubleshooter_nb.render.numbers import bytes_text, is_known, scientific
 from troubleshooter_nb.render.places import indices_said
 from troubleshooter_nb.render.rows import Entries, Pairs
@@ -283,8 +284,11 @@ def diff_text(row: xr.Dataset, evidence: xr.Dataset | None, facts: Mapping[str, 
     lines = [f"{mark} {word(values['verdict'], language)} · {names}"]
     if reason := reason_text(values, language):
         lines.append(f"  {reason}")
-    if origin := origin_sentence(values, language):
+    neighbours = facts.get("neighbours", {})
+    if not wired_line(neighbours, language) and (origin := origin_sentence(values, language)):
         lines += wrapped(origin, facts, indent=2)
+    if said := neighbours_line(neighbours, str(values["role"]), language):
+        lines += wrapped(said, facts, indent=2)
     for side in ("left", "right"):
         what = f"{values[f'{side}_dtype']:<9} {shape_text(values[f'{side}_shape']):<14}"
         lines.append(f"  {side:<5} {what} {_side(values, side, language)}".rstrip())

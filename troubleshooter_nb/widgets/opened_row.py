@@ -19,6 +19,7 @@ from troubleshooter_nb.messages import Message, ids_of, told
 from troubleshooter_nb.metrics.floats import arithmetic_of
 from troubleshooter_nb.metrics.places import TILE_COLUMNS, TILE_ROWS
 from troubleshooter_nb.render.cells import cell_text, index_text
+from troubleshooter_nb.render.neighbours import neighbours_line
 from troubleshooter_nb.render.numbers import is_known, scientific
 from troubleshooter_nb.render.text import axis_ranges, indices_of_axis, worst_elements
 from troubleshooter_nb.render.words import reason_text, sentence
@@ -76,6 +77,7 @@ def opened_pair(
             for one in _SIDES
             if values[one]
         ),
+        "neighbours": neighbours_line(diff.neighbours, str(values["role"]), language),
         "figures": _figures(values, RESULT_COLUMNS, language),
         **_statistics(values, language),
     }
@@ -109,6 +111,9 @@ def opened_entry(dump: Dump, row: int, evidence: xr.Dataset | str, language: str
         "verdict": "",
         "reason": told(values["reason"] or values["value"], language),
         "facts": " · ".join(filter(None, (*map(str, facts), shape_text(values["shape"])))),
+        "neighbours": neighbours_line(
+            {"left": dump.edges.neighbours(row)}, str(values["role"]), language
+        ),
         "figures": _figures(values, STATISTICS, language),
         "statistics": [],
     }

@@ -87,6 +87,7 @@ export class Panel {
       this.head(verdict, ` #${table.numbers[row]} `, name),
       said("", visible(answer.reason || "")),
       said("tnb-small", visible(answer.facts || "")),
+      said("tnb-small", visible(answer.neighbours || "")),
       said("tnb-sentence", answer.sentence),
       answer.side ? this.sides(row, answer) : null,
       ...(this.map ? this.inside(this.map, answer) : []),
