@@ -373,10 +373,7 @@ class Comparison:
         pairs = self.columns
         excused = pairs.excused(str(get_options()["language"]))
         where = pairs.place(pairs.first) if pairs.first is not None else ""
-        facts = {**self._facts(), "excused": excused, "where": where}
-        if first is not None:
-            facts["neighbours"] = first.neighbours
-        return Explanation(row, facts)
+        return Explanation(row, {**self._facts(), "excused": excused, "where": where})
 
     def __repr__(self) -> str:
         """Verdict, first divergence, worst pairs and unmatched count, at most 25 lines."""
@@ -403,6 +400,9 @@ class Comparison:
             "unmatched": taken(unmatched, "pair", np.flatnonzero(alone)),
             "notes": self.notes,
             "gaps": [asdict(gap) for gap in self.gaps],
+            "neighbours": {}
+            if self.columns.first is None
+            else self._neighbours(self.columns.first),
             "calls": _CALLS,
             **get_options(),
         }
