@@ -169,3 +169,20 @@ def test_a_folder_says_the_same_as_memory(tmp_path, parts):
 def test_other_formats_say_nothing():
     dump = tnb.Dump.from_arrays({"a": [1.0], "b": [1.0]})
     assert (dump.producer_of("a"), dump.consumers_of("a")) == ("", [])
+
+
+def test_an_operator_beside_a_layer_reads_what_the_layer_around_both_hands_on():
+    class Residual(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(4, 4)
+
+        def forward(self, x):
+            return x + self.fc(x)
+
+    net = nn.Sequential(nn.Linear(4, 4), Residual())
+    dump = dump_of(net, torch.ones(2, 4), level="both")
+    assert dump.consumers_of("Module.0.Linear.forward.0.output.0") == [
+        "Module.1.fc.Linear.forward.0.input.0",
+        "Tensor.add.0.forward.input.0",
+    ]

@@ -35,7 +35,7 @@ ROWS = [
     ["analysis"],  # layer 4
     ["capture", "convert"],  # layer 5
     ["replaying", "recorder_file"],
-    ["widgets", "report", "templates"],  # layer 6
+    ["widgets", "report", "saved_comparison", "templates"],  # layer 6
     ["compat"],  # layer 7
     ["cli"],  # which also answers the old commands
     ["__main__", "__init__"],  # __main__ starts cli

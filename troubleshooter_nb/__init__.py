@@ -73,6 +73,7 @@ if typing.TYPE_CHECKING:
     from troubleshooter_nb.replaying.reproduction import export_reproduction
     from troubleshooter_nb.report import export
     from troubleshooter_nb.run_card import RunCard
+    from troubleshooter_nb.saved_comparison import open_comparison
     from troubleshooter_nb.templates.outcome import Outcome, outcome
     from troubleshooter_nb.templates.shipped import use_example_nets
     from troubleshooter_nb.weight_map import WeightMap, WeightMapHistory
@@ -141,6 +142,7 @@ __all__ = [
     "measure_noise",
     "merge_ranks",
     "missing_places",
+    "open_comparison",
     "open_dump",
     "open_series",
     "option_context",
@@ -202,6 +204,7 @@ _HOMES = {
     ".replaying.replay": "replay",
     ".replaying.reproduction": "export_reproduction",
     ".report": "export",
+    ".saved_comparison": "open_comparison",
     ".run_card": "RunCard",
     ".templates.outcome": "Outcome outcome",
     ".templates.shipped": "use_example_nets",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -18,7 +19,7 @@ from troubleshooter_nb.dump import ArraySource
 from troubleshooter_nb.edges import fed_otherwise
 from troubleshooter_nb.errors import AmbiguousEntryError, EntryNotFoundError, ReadError
 from troubleshooter_nb.gaps import Gap, exit_code_with
-from troubleshooter_nb.messages import Message
+from troubleshooter_nb.messages import Message, plain
 from troubleshooter_nb.metrics.floats import are_exact, computable, dtype_from_token
 from troubleshooter_nb.metrics.locate import (
     Location,
@@ -41,6 +42,7 @@ from troubleshooter_nb.run_card import RunCard
 from troubleshooter_nb.shapes import are_shape, is_shape, with_shape_texts, with_shape_tuples
 from troubleshooter_nb.table import Table, finished, taken
 from troubleshooter_nb.thresholds import DOUBTFUL
+from troubleshooter_nb.version import VERSION
 
 SCHEMA = "troubleshooter_nb.comparison/1"
 
@@ -319,8 +321,38 @@ class Comparison:
         return replace(kept, result=kept.result.assign_attrs(first_divergence=first))
 
     def to_dataset(self) -> xr.Dataset:
-        """The table, a copy of `result` in which shapes are text, such as 64x128."""
-        return with_shape_texts(self.result).copy(deep=True)
+        """The table, a copy of `result` in which shapes are text, such as 64x128.
+
+        What was found besides is its attribute ``found``, as JSON: `open_comparison` takes the
+        table from netcdf again.
+        """
+        table = with_shape_texts(self.result).copy(deep=True)
+        return table.assign_attrs(found=json.dumps(self.to_dict(), default=str))
+
+    def to_dict(self) -> dict[str, Any]:
+        """What it was made with and what it found, without its rows; JSON-able.
+
+        Returns
+        -------
+        dict
+            ``left, right`` (labels), ``left_card, right_card``, the tolerance, ``made_by`` (version
+            of this package), ``first_divergence, notes, observed, gaps, checks, findings``.
+        """
+        left, right = self.pairing.labels
+        return {
+            "made_by": VERSION,
+            "left": left,
+            "right": right,
+            "left_card": self.left_card.to_dict(),
+            "right_card": self.right_card.to_dict(),
+            **asdict(self.tolerance),
+            "first_divergence": int(self.result.attrs["first_divergence"]),
+            "notes": [plain(note) for note in self.notes],
+            "observed": dict(self.observed),
+            "gaps": [{"said": plain(gap.said), "weight": gap.weight} for gap in self.gaps],
+            "checks": [asdict(check) for check in self.preflight],
+            "findings": [asdict(finding) for finding in self.findings],
+        }
 
     def to_dataframe(self) -> pd.DataFrame:
         """The table with one row per pair, without the histogram."""
@@ -341,10 +373,7 @@ class Comparison:
         pairs = self.columns
         excused = pairs.excused(str(get_options()["language"]))
         where = pairs.place(pairs.first) if pairs.first is not None else ""
-        facts = {**self._facts(), "excused": excused, "where": where}
-        if first is not None:
-            facts["neighbours"] = first.neighbours
-        return Explanation(row, facts)
+        return Explanation(row, {**self._facts(), "excused": excused, "where": where})
 
     def __repr__(self) -> str:
         """Verdict, first divergence, worst pairs and unmatched count, at most 25 lines."""
@@ -371,6 +400,9 @@ class Comparison:
             "unmatched": taken(unmatched, "pair", np.flatnonzero(alone)),
             "notes": self.notes,
             "gaps": [asdict(gap) for gap in self.gaps],
+            "neighbours": {}
+            if self.columns.first is None
+            else self._neighbours(self.columns.first),
             "calls": _CALLS,
             **get_options(),
         }

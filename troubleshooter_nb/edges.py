@@ -128,9 +128,15 @@ class Edges:
                 _Reader(row, call, frozenset(self._outer(row)), self.called(row))
                 for call, row in rows.items()
             ]
-            plain = [r for r in found if r.call[2] != "api" or not rows.keys() & r.around]
-            handing = {call for reader in plain for call in reader.around}
-            self._readers[maker] = [reader for reader in plain if reader.call not in handing]
+            layers = [reader for reader in found if reader.call[2] != "api"]
+            handing = {call for reader in layers for call in reader.around}
+            reading = {reader.call for reader in layers} - handing
+            self._readers[maker] = [
+                reader
+                for reader in found
+                if reader.call in reading
+                or (reader.call[2] == "api" and not reading & reader.around)
+            ]
         return self._readers[maker]
 
     def called(self, entry: int) -> Called:

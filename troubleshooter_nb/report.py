@@ -10,6 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, get_args
 
+import numpy as np
 import pandas as pd
 
 from troubleshooter_nb.analysis.series import SeriesComparison
@@ -28,8 +29,10 @@ from troubleshooter_nb.columns.weight_maps import WEIGHT_MAP_COLUMNS
 from troubleshooter_nb.comparison import Comparison, Explanation, TensorDiff
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import ArgumentError, ArgumentTypeError, check_extra, path_of
+from troubleshooter_nb.formats.file_source import written_aside
 from troubleshooter_nb.formats.series import Series
-from troubleshooter_nb.messages import Message, plain, told
+from troubleshooter_nb.messages import Message, told
+from troubleshooter_nb.metrics.pairwise import HISTOGRAM
 from troubleshooter_nb.naming.characters import for_sheet, without_formula
 from troubleshooter_nb.options import get_options
 from troubleshooter_nb.pairing import Pairing
@@ -67,9 +70,10 @@ def export(obj: Reportable, path: str | PathLike[str]) -> Path:
         ``.html`` one self-contained page; ``.txt`` the text repr; ``.csv`` ``.json`` ``.xlsx``
         the table of `to_dataframe` (``.xlsx`` needs the extra ``excel``), with all columns by
         their names; ``.md`` the columns that a person reads, under their titles. Of a
-        Comparison ``.json`` is an object with ``verdict, passed, left, right, rtol, atol,
-        equal_nan, first_divergence, notes, observed, checks, findings, pairs``, ``.md`` begins
-        with `Comparison.explain`, and ``.xlsx`` has the sheets ``pairs``, ``findings`` and
+        Comparison ``.json`` is an object with ``verdict, passed``, what `Comparison.to_dict` has,
+        ``histogram``, ``infinite`` (where columns are infinite) and ``pairs``; ``.nc`` is its
+        table with all that was found (extra ``netcdf``). `open_comparison` opens both. ``.md``
+        begins with `Comparison.explain`, and ``.xlsx`` has the sheets ``pairs``, ``findings`` and
         ``checks``. Of a CheckpointDiff the same, with ``tensors`` for the pairs and
         ``same_structure, relative_change, learning_rate, renames`` besides; without values only
         what is known without. An Explanation is text and has no table: ``.html``,
@@ -92,7 +96,8 @@ def export(obj: Reportable, path: str | PathLike[str]) -> Path:
     """
     path = check_export(type(obj), path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    _WRITERS[path.suffix.lower()](obj, path)
+    with written_aside(path, path.suffix) as aside:
+        _WRITERS[path.suffix.lower()](obj, aside)
     return path
 
 
@@ -116,6 +121,8 @@ def check_export(kind: type, path: str | PathLike[str]) -> Path:
         raise ArgumentError(Message("pages.no_export_of", **of))
     if suffix == ".xlsx":
         check_extra("openpyxl", Message("pages.no_openpyxl"))
+    if suffix == ".nc":
+        check_extra("netCDF4", Message("comparisons.no_netcdf"))
     return path
 
 
@@ -124,9 +131,11 @@ def _suffixes_of(kind: type) -> list[str]:
     if issubclass(kind, Explanation):
         return [".html", ".txt", ".md"]
     if issubclass(kind, Series):
-        return [suffix for suffix in _WRITERS if suffix != ".html"]
-    if issubclass(kind, get_args(_Tabular)):
+        return [suffix for suffix in _WRITERS if suffix not in (".html", ".nc")]
+    if issubclass(kind, Comparison):
         return list(_WRITERS)
+    if issubclass(kind, get_args(_Tabular)):
+        return [suffix for suffix in _WRITERS if suffix != ".nc"]
     known = [one.__name__ for one in get_args(Reportable)]
     raise ArgumentTypeError(Message("pages.no_page", kind=_article(kind), known=known))
 
@@ -158,7 +167,7 @@ def json_text(obj: _Tabular) -> str:
     """What `export` writes to a ``.json``: the rows of the table, of a comparison an object."""
     content: Any = _table(obj).to_dict(orient="records")
     if isinstance(obj, Comparison):
-        content = {**_answer(obj), **_found(obj), "pairs": content}
+        content = {**_answer(obj), **_found(obj), **_beside_rows(obj), "pairs": content}
     elif isinstance(obj, CheckpointDiff):
         of_values = {} if obj.comparison is None else _found(obj.comparison)
         content = {
@@ -180,16 +189,30 @@ def _answer(obj: Comparison | CheckpointDiff) -> dict[str, Any]:
 
 
 def _found(comparison: Comparison) -> dict[str, Any]:
-    """What a comparison was made with and found, without its rows."""
-    return {
-        **asdict(comparison.tolerance),
-        "first_divergence": int(comparison.result.attrs["first_divergence"]),
-        "notes": list(comparison.notes),
-        "observed": dict(comparison.observed),
-        "gaps": [{"said": plain(gap.said), "weight": gap.weight} for gap in comparison.gaps],
-        "checks": [asdict(check) for check in comparison.preflight],
-        "findings": _findings(comparison),
-    }
+    """What a comparison was made with and found, without its rows; texts where it has messages."""
+    texts = [str(note) for note in comparison.notes]
+    kept = comparison.to_dict()
+    said = zip(_findings(comparison), kept["findings"], strict=True)
+    findings = [{**one, "advice": all_["advice"]} for one, all_ in said]
+    return {**kept, "notes": texts, "findings": findings}
+
+
+def _beside_rows(comparison: Comparison) -> dict[str, Any]:
+    """What the rows of a JSON cannot say: figures without a word in it, and the histograms."""
+    infinite = {}
+    for name in RESULT_COLUMNS:
+        values = comparison.result[name].values
+        if values.dtype.kind == "f" and np.isinf(values).any():
+            infinite[name] = {
+                sign: np.flatnonzero(values == float(sign)).tolist() for sign in ("inf", "-inf")
+            }
+    counts = comparison.result[HISTOGRAM]
+    histogram = {"exponents": counts["exponent"].values.tolist(), "counts": counts.values.tolist()}
+    return {"infinite": infinite, "histogram": histogram}
+
+
+def _netcdf(obj: Comparison, path: Path) -> None:
+    obj.to_dataset().to_netcdf(path, engine="netcdf4")
 
 
 def _markdown(obj: Reportable, path: Path) -> None:
@@ -313,6 +336,7 @@ _WRITERS: dict[str, Callable[[Any, Path], None]] = {
     ".json": _json,
     ".md": _markdown,
     ".xlsx": _excel,
+    ".nc": _netcdf,
 }
 
 

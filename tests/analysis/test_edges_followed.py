@@ -219,3 +219,35 @@ def test_cells_of_mindspore_are_followed(gradients):
     assert readers["other"] == []
     last = dump.select(path="last", role="input", direction="forward").names
     assert ".head.0." in dump.producer_of(last[0])
+
+
+class Ordered(nn.Module):
+    """A norm before or behind an activation."""
+
+    def __init__(self, norm_first):
+        super().__init__()
+        torch.manual_seed(0)
+        self.norm_first = norm_first
+        self.a, self.n, self.c = nn.Linear(4, 4), nn.LayerNorm(4), nn.Linear(4, 4)
+        self.r = nn.ReLU()
+
+    def forward(self, x):
+        h = self.a(x)
+        return self.c(self.r(self.n(h)) if self.norm_first else self.n(self.r(h)))
+
+
+@pytest.mark.parametrize("level", ["module", "both"])
+@pytest.mark.parametrize("left_first", [False, True])
+def test_layers_in_another_order_begin_where_the_first_is_wired_otherwise(level, left_first):
+    x = torch.linspace(-2, 2, 8).reshape(2, 4)
+    sides = [recorded(Ordered(first), x, level=level) for first in (left_first, not left_first)]
+    cmp = tnb.compare(*sides)
+    created = cmp.select(origin="created")
+    assert created.result["left_display"].values.tolist() == [
+        "n input 0" if left_first else "r input 0"
+    ]
+    said = "Wired otherwise: on the left it is what a made"
+    assert said in str(cmp.explain())
+    for shown in (repr(cmp), cmp._repr_html_()):
+        assert said in shown
+        assert "not recorded" not in shown

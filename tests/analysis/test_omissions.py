@@ -9,13 +9,13 @@ import pytest
 
 import troubleshooter_nb as tnb
 from troubleshooter_nb.analysis.shards.ranks import merge_ranks
-from troubleshooter_nb.cli.records import read_record
 from troubleshooter_nb.dump import ArrayInMemory, Dump, Entry
 from troubleshooter_nb.formats.checkpoint_save import save_checkpoint
 from troubleshooter_nb.gaps import WEIGHT_OF_NOTES, Gap, exit_code_with, gaps_of_notes
 from troubleshooter_nb.messages import Message, joined, told
 from troubleshooter_nb.messages.sentences import SENTENCES
 from troubleshooter_nb.naming import site_of_npy_stem
+from troubleshooter_nb.saved_comparison import open_comparison
 
 
 def random(*shape, seed=0):
@@ -208,7 +208,7 @@ def test_gaps_are_kept_in_a_record(tmp_path):
     tnb.export(found, tmp_path / "found.json")
     content = json.loads((tmp_path / "found.json").read_text())
     assert content["gaps"][0]["weight"] == 1
-    again = read_record(tmp_path / "found.json")
+    again = open_comparison(tmp_path / "found.json")
     assert (again.exit_code, [str(gap.said) for gap in again.gaps]) == (
         1,
         [str(gap.said) for gap in found.gaps],

@@ -13,6 +13,7 @@ import pytest
 import troubleshooter_nb as tnb
 from tests.cli.conftest import weights
 from tests.messages.rules import english_in
+from troubleshooter_nb import report
 from troubleshooter_nb.dump import ArrayInMemory, Dump, Entry
 from troubleshooter_nb.naming import Site
 
@@ -174,7 +175,7 @@ def test_a_file_that_cannot_be_written_leaves_nothing_and_keeps_the_answer(
         path.write_text("half")
         raise OSError(28, "No space left on device", str(path))
 
-    monkeypatch.setattr("troubleshooter_nb.report.export", fail)
+    monkeypatch.setitem(report._WRITERS, ".csv", fail)
     code, out, err = said("compare", runs / "left", runs / "right", "-o", "a.csv")
     assert code == 2
     assert out.startswith("✗ 1 of 5 pairs differ")

@@ -12,7 +12,7 @@ import troubleshooter_nb as tnb
 from tests.cli.conftest import weights
 from tests.messages.rules import english_in
 from troubleshooter_nb.catalogue import CAUSES
-from troubleshooter_nb.cli.records import read_record
+from troubleshooter_nb.saved_comparison import open_comparison
 
 MSPROBE = Path(__file__).parents[1] / "data" / "msprobe" / "v26_2_0"
 
@@ -304,7 +304,7 @@ def test_a_record_of_figures_that_were_not_measured_reads_as_it_was(tmp_path):
     """Of statistics there are no errors: not 0, and no negative number of NaN."""
     sides = [f"t_mlp_mix_statistics{one}" for one in ("B", "")]
     found = tnb.compare(*(MSPROBE / "torch" / side for side in sides))
-    kept = read_record(tnb.export(found, tmp_path / "record.json"))
+    kept = open_comparison(tnb.export(found, tmp_path / "record.json"))
     lines = [
         [line for line in repr(one).splitlines() if not line.startswith("left")]
         for one in (found, kept)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -130,6 +131,29 @@ def test_what_is_wrong_is_said_as_the_package_says_it(file, tmp_path):
 
 
 @pytest.mark.torch
+def test_beside_ones_own_code_it_is_a_module_as_any_other(file, tmp_path):
+    package = tmp_path / "own" / "tools"
+    package.mkdir(parents=True)
+    (tmp_path / "own" / "__init__.py").touch()
+    (package / "__init__.py").write_text("from .recorder import record\n")
+    (package / "recorder.py").write_text(file.read_text(encoding="utf-8"), encoding="utf-8")
+    program = (
+        programs.BLOCKED + "import torch\nfrom own.tools import record\n"
+        "net = torch.nn.Sequential(torch.nn.Linear(2, 2))\n"
+        "with record(net, to='run') as rec:\n    net(torch.ones(1, 2))\n"
+        "print(rec)\nhelp(record)\n"
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "recording in run: stopped, 2 calls\n- (whole net): no gradient" in done.stdout
+    # Nobody there can look it up in the package.
+    assert "keep : {" in done.stdout
+    assert "As `troubleshooter_nb.record` takes them" not in done.stdout
+    assert tnb.open_dump(tmp_path / "run").names
+
+
+@pytest.mark.torch
 def test_as_a_program_it_says_what_it_can_do_here(file):
     done = subprocess.run(
         [sys.executable, str(file)], capture_output=True, text=True, cwd=file.parent, check=False
@@ -161,6 +185,15 @@ def test_it_is_written_for_python_3_9_and_needs_numpy_alone(file):
     assert wanted - sys.stdlib_module_names - {"__future__"} <= {
         *("numpy", "torch", "mindspore", "ml_dtypes")
     }
+    # Every sentence that is mentioned is there.
+    tables = {}
+    for name, source in names["_SOURCES"].items():
+        if name.startswith("messages.") and name != "messages.sentences":
+            exec(source, found := {})
+            tables[name.partition(".")[2]] = found["MESSAGES"]
+    for source in names["_SOURCES"].values():
+        for subject, key in re.findall(r'"(\w+)\.(\w+)"', source):
+            assert subject not in tables or key in tables[subject], (subject, key)
     # Chosen parts, not the package: what shows and compares is no part of it.
     assert "render.text" not in names["_SOURCES"]
     assert len(text) < 400_000

@@ -494,6 +494,13 @@ class Flow:
             Whether the result is one of a call inside this one, or of one outside.
         """
         sides = [self._told_by(side, node, row, inside) for side in range(len(_SIDES))]
+        if all(sides):
+            both = {*sides[0]}.intersection(sides[1])
+            if not both:  # what has no partner may stand for what has one
+                both = {one for side in sides for one in side if one in self._pairs}
+                if all(both.intersection(side) for side in sides):
+                    return None  # wired otherwise
+            sides = [[one for one in side if one in both] for side in sides]
         for has_children in (False, True):
             last = [
                 rows[-1]
@@ -503,6 +510,13 @@ class Flow:
             if last:
                 return max(last)
         return None
+
+    @cached_property
+    def _pairs(self) -> set[int]:
+        """Rows that have an entry on both sides."""
+        return {
+            row for row, entries in enumerate(zip(*self._entries, strict=True)) if min(entries) >= 0
+        }
 
     def _told_by(self, side: int, node: Node, row: int, inside: bool) -> list[int]:
         """The results that a row is by what one side recorded, in the order of that side."""

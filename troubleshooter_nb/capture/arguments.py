@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from troubleshooter_nb.errors import ArgumentError, ArgumentTypeError
-from troubleshooter_nb.frameworks import Adapter, adapter_of_network, loaded
+from troubleshooter_nb.frameworks import NAMES, Adapter, adapter_of_network, loaded
 from troubleshooter_nb.messages import Message
 
 _WORDS = {
@@ -97,6 +97,8 @@ def framework_of(networks: Mapping[str, Any], name: str | None = None) -> Adapte
     found = found or loaded()
     if name is not None:
         found = {known: adapter for known, adapter in found.items() if known == name}
+    if not found:
+        raise ArgumentError(Message("recorder.no_framework", name=str(name or ""), known=[*NAMES]))
     if len(found) != 1:
         raise ArgumentError(Message("recorder.one_framework", names=[*found]))
     return next(iter(found.values()))

@@ -101,7 +101,7 @@ class Run:
         as long as it has a name: one that is dropped is stopped, with a warning.
         """
         self._stop("stopped")
-        self._framework.check_mode()
+        self._framework.check_mode(self._plan.operators, self._plan.compiled)
         self._check_asked()
         self._edition += 1
         recorder = self._recorder = self._new_recorder()
@@ -379,7 +379,7 @@ def _drop(
 
 def _is_inside(error: BaseException) -> bool:
     """Whether an exception came out of code of this package."""
-    own = __name__.partition(".")[0]
+    own = __name__.rpartition(".capture.")[0]
     frames = (frame for frame, _ in walk_tb(error.__traceback__))
     names = (str(frame.f_globals.get("__name__", "")) for frame in frames)
     return any(name.startswith(f"{own}.") for name in names)

@@ -44,17 +44,17 @@ def run(asked: argparse.Namespace) -> int:
 def _shown(path: Path) -> Any:
     """What the page is of."""
     from troubleshooter_nb.cli.inputs import opened
-    from troubleshooter_nb.cli.records import read_record
     from troubleshooter_nb.errors import UnknownFormatError
+    from troubleshooter_nb.saved_comparison import open_comparison
 
     if path.suffix.lower() == ".nc":
-        return read_record(path)
+        return open_comparison(path)
     try:
         return opened(str(path))
     except UnknownFormatError:
         if path.suffix.lower() != ".json":
             raise
-    return read_record(path)
+    return open_comparison(path)
 
 
 def _write_notebook(path: Path, page: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,8 +13,6 @@ from troubleshooter_nb.cli.terminal import paragraph
 from troubleshooter_nb.errors import ArgumentError, ExtraMissingError, WriteError
 from troubleshooter_nb.messages import Message, message_of
 
-# Files being written have names of their own.
-_writing = itertools.count()
 Writer = Callable[[Any, Path], object]
 
 
@@ -63,15 +60,8 @@ class Outputs:
     def _export(self, obj: Any, path: Path) -> None:
         from troubleshooter_nb.report import export
 
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # With the suffix, by which `export` knows the format.
-        aside = path.with_name(f".writing-{os.getpid()}-{next(_writing)}{path.suffix}")
-        try:
-            export(obj, aside)
-            self._check_free(path)
-            os.replace(aside, path)
-        finally:
-            aside.unlink(missing_ok=True)
+        self._check_free(path)
+        export(obj, path)
 
     def _check_free(self, path: Path) -> None:
         if os.path.lexists(path) and not self.force:

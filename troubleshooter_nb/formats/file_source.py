@@ -418,13 +418,22 @@ def written_whole(file: Path) -> Iterator[BinaryIO]:
     OSError
         If it cannot be written; nothing is left behind then, nor by any other error.
     """
-    # Hidden, and without suffix: what a killed process leaves behind is no file of ours.
-    aside = file.with_name(f".writing-{os.getpid()}-{next(_writing)}")
+    with written_aside(file) as aside, open(aside, "w+b") as stream:
+        yield stream
+
+
+@contextmanager
+def written_aside(file: Path, suffix: str = "") -> Iterator[Path]:
+    """A path to write to, which takes the place of a file at the end; on any error it is gone.
+
+    `suffix` is for writers that know the format by it.
+    """
+    # Hidden, and else without suffix: what a killed process leaves behind is no file of ours.
+    aside = file.with_name(f".writing-{os.getpid()}-{next(_writing)}{suffix}")
     if file.is_dir():
         raise FormatError(Message("files.folder_of_this_name", file=file.name))
     try:
-        with open(aside, "w+b") as stream:
-            yield stream
+        yield aside
         os.replace(aside, file)
     except BaseException:
         aside.unlink(missing_ok=True)

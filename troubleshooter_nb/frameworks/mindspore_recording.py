@@ -84,17 +84,20 @@ def lacks() -> list[Message]:
     return found if MsDispatchMode is not None else [*found, Message("single_file.no_operators")]
 
 
-def check_mode() -> None:
-    """Refuse what no hook can see.
+def check_mode(operators: bool = False, compiled: Compiled = "boundary") -> None:
+    """Refuse what no hook can see, and what this version cannot do.
 
     Raises
     ------
     NotImplementedError
-        In GRAPH_MODE and in ``jit(capture_mode="trace")``.
+        In GRAPH_MODE and in ``jit(capture_mode="trace")``; for operators before MindSpore 2.9.
     """
     if mindspore.get_context("mode") == mindspore.GRAPH_MODE:
         raise NotOfferedError(Message("frameworks.graph_mode"))
     mindspore_.refuse_in_trace()
+    if operators and MsDispatchMode is None:
+        version = mindspore.__version__
+        raise NotOfferedError(Message("frameworks.no_operators", version=version))
 
 
 def layers(net: Any, compiled: Compiled) -> tuple[list[SeenLayer], list[Unseen]]:
@@ -288,16 +291,7 @@ _gives_none: set[str] = set()
 
 @contextmanager
 def watch_functions(begin: _Begin, end: _End) -> Iterator[None]:
-    """A context in which the primitives that this thread runs forward are seen.
-
-    Raises
-    ------
-    NotImplementedError
-        Before MindSpore 2.9.
-    """
-    if MsDispatchMode is None:
-        version = mindspore.__version__
-        raise NotOfferedError(Message("frameworks.no_operators", version=version))
+    """A context in which the primitives that this thread runs forward are seen."""
     mode = _mode(begin, end)
     mode.__enter__()
     _local.modes.append(mode)

@@ -96,13 +96,14 @@ class Recording(Protocol):
     # Whether `watch_own_parts` is used where nothing else was asked for.
     GIVES_OWN_PARTS: bool
 
-    def check_mode(self) -> None:
-        """Refuse what no hook can see.
+    def check_mode(self, operators: bool = False, compiled: Compiled = "boundary") -> None:
+        """Refuse what no hook can see, and what this version cannot do of what is asked.
 
         Raises
         ------
         NotImplementedError
-            In MindSpore's GRAPH_MODE; the message says what to do.
+            In MindSpore's GRAPH_MODE, for operators before MindSpore 2.9 and for
+            ``compiled="eager"`` before torch 2.6; the message says what to do.
         """
 
     def layers(self, net: Any, compiled: Compiled) -> tuple[list[SeenLayer], list[Unseen]]:

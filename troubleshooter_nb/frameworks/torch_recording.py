@@ -79,8 +79,16 @@ def lacks() -> list[Message]:
     return found if can_ask_compiling else [*found, Message("single_file.no_compiled")]
 
 
-def check_mode() -> None:
-    """Nothing to refuse: whatever torch compiles can be told by the module."""
+def check_mode(operators: bool = False, compiled: Compiled = "boundary") -> None:
+    """Refuse what this version cannot do; whatever torch compiles can be told by the module.
+
+    Raises
+    ------
+    NotImplementedError
+        For ``compiled="eager"`` before torch 2.6.
+    """
+    if compiled == "eager" and not can_force_eager:
+        raise NotOfferedError(Message("single_file.no_eager"))
 
 
 def layers(net: Any, compiled: Compiled) -> tuple[list[SeenLayer], list[Unseen]]:
@@ -168,15 +176,7 @@ _eager = SharedState(_force_eager)
 
 
 def eager() -> AbstractContextManager[Any]:
-    """What is compiled runs as it is written, and nothing is compiled again later.
-
-    Raises
-    ------
-    NotImplementedError
-        Before torch 2.6.
-    """
-    if not can_force_eager:
-        raise NotOfferedError(Message("single_file.no_eager"))
+    """What is compiled runs as it is written, and nothing is compiled again later."""
     return _eager()
 
 

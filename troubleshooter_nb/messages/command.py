@@ -101,11 +101,6 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "no_place": ("cannot write {file}: {folder} is no folder that can be written to", "无法写入 {file}：{folder} 不是可写的文件夹"),
     "no_curve": ("log or curve: {why}", "日志或曲线：{why}"),
     "not_recognised": ("{path!r} is no dump, checkpoint, recording or log that is known; `{command} {path}` says what each reader missed", "{path!r} 不是已知的 dump、权重文件、记录或日志；用 `{command} {path}` 查看各读取器的说明"),
-    "no_record": ("{file} is no saved comparison: {problem}", "{file} 不是保存的比较：{problem}"),
-    "record_too_large": ("{file} is too large for a saved comparison", "{file} 过大，不是保存的比较"),
-    "other_schema": ("its table is {schema}", "其中的表为 {schema}"),
-    "other_verdicts": ("verdicts that are not known: {verdicts:3}", "未知的结论：{verdicts:3}"),
-    "no_netcdf": ("a .nc needs netCDF4: pip install 'troubleshooter_nb[netcdf]'", "读取 .nc 需要 netCDF4：pip install 'troubleshooter_nb[netcdf]'"),
     "no_nbconvert": ("a page of a notebook needs nbconvert: pip install 'troubleshooter_nb[notebook]'", "把 notebook 做成网页需要 nbconvert：pip install 'troubleshooter_nb[notebook]'"),
     # selections
     "no_step": ("no step {asked}: {has:;}", "没有第 {asked} 步：{has:;}"),

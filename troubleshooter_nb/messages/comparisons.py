@@ -21,4 +21,9 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "not_located": ("{name}: nothing to locate, verdict is {verdict}", "{name}：没有可定位的内容，结论为 {verdict}"),
     "no_tensor_left": ("{name}: the left side has no stored tensor", "{name}：左侧没有存储的张量"),
     "no_tensor_right": ("{name}: the right side has no stored tensor", "{name}：右侧没有存储的张量"),
+    "no_record": ("{file} is no saved comparison: {problem}", "{file} 不是保存的比较：{problem}"),
+    "record_too_large": ("{file} is too large for a saved comparison", "{file} 过大，不是保存的比较"),
+    "other_schema": ("its table is {schema}", "其中的表为 {schema}"),
+    "other_verdicts": ("verdicts that are not known: {verdicts:3}", "未知的结论：{verdicts:3}"),
+    "no_netcdf": ("a .nc needs netCDF4: pip install 'troubleshooter_nb[netcdf]'", "读取 .nc 需要 netCDF4：pip install 'troubleshooter_nb[netcdf]'"),
 }

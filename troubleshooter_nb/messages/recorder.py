@@ -15,6 +15,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "rank_range": ("rank is a number from 0 to {most}, got {given}", "rank 应为 0 到 {most} 的整数，实际为 {given}"),
     "needs_net": ("record(level={level!r}) needs the network: record(net, ...); without one only level='api' records, all operators of the block", "record(level={level!r}) 需要网络：record(net, ...)；没有网络时只能用 level='api' 记录代码块中的全部算子"),
     "no_network": ("record takes a torch module or a MindSpore cell, or a list or dict of them; {name!r} is {type}", "record 需要 torch 模块或 MindSpore cell，或由它们组成的列表或字典；{name!r} 是 {type}"),
+    "no_framework": ("nothing to record: neither the networks nor what is loaded are of framework {name!r}; there are {known}, import one first", "没有可记录的内容：给出的网络与已加载的框架都不是 {name!r}；可用的有 {known}，请先导入其一"),
     "one_framework": ("one recording sees one framework, here it would be {names}; give the network, or framework='torch', or make one recording for each", "一次记录只针对一个框架，这里会是 {names}；请给出网络或 framework='torch'，或为每个框架各建一次记录"),
     "not_running": ("the recording is {state}: use it inside `with tnb.record(net) as rec:` or after rec.start()", "记录的状态为 {state}：请在 `with tnb.record(net) as rec:` 中或 rec.start() 之后使用"),
     "dropped": ("the recording {label} was stopped, as no name holds it any more: keep it in a name until rec.stop(), or use `with`", "记录 {label} 已停止，因为已没有变量引用它：请在 rec.stop() 之前用变量保存它，或使用 `with`"),

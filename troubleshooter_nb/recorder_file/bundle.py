@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 import sys
 from pathlib import Path
 
@@ -26,7 +25,6 @@ ADAPTERS = tuple(
 )
 # What the file may import beside the standard library; ml_dtypes only where it is installed.
 MAY_IMPORT = ("numpy", "torch", "mindspore", "ml_dtypes")
-_ENTRY = re.compile(r'^    "(\w+)": \(.*\),\n', re.MULTILINE)  # a sentence
 _DOCSTRING = '''\
 """Records what a network of PyTorch or MindSpore does, into a folder.
 
@@ -84,6 +82,7 @@ def _sources() -> dict[str, str]:
     if others:
         raise ImportError(Message("single_file.other_package", names=sorted(others)))
     found = {name: text_of(kept, lowered) for name, kept in needs.kept.items() if name}
+    found[FRONT] = found[FRONT].replace(_AS_THERE, _parameters())
     for name, text in found.items():
         package, _, subject = name.partition(".")
         if package == MESSAGES and subject:
@@ -100,9 +99,35 @@ def _sources() -> dict[str, str]:
 
 
 def _with_sentences(text: str, wanted: set[str] | None) -> str:
-    """The sentences of a subject that are wanted; None: all."""
+    """The module of a subject with the sentences that are wanted; None: all."""
+    node = next((one for one in ast.parse(text).body if isinstance(one, ast.AnnAssign)), None)
+    if node is None or node.value is None:  # no subject, but what reads them
+        return text
+    told = ast.literal_eval(node.value)
+    kept = {key: both for key, both in told.items() if wanted is None or key in wanted}
+    lines = [f"    {key!r}: {both!r},\n" for key, both in kept.items()]
+    return f"MESSAGES = {{\n{''.join(lines)}}}\n"
 
-    def kept(entry: re.Match[str]) -> str:
-        return entry[0] if wanted is None or entry[1] in wanted else ""
 
-    return _ENTRY.sub(kept, text)
+# What `front` says of the parameters that are those of `record`, instead of which they stand.
+_AS_THERE = """\
+    level, inputs, outputs, gradients, parameters, names, steps, keep, compiled, replayable, ...
+        As `troubleshooter_nb.record` takes them.
+"""
+_NOT_HERE = ("net", "to", "against", "mapping", "rtol", "limit", "stop_after")
+
+
+def _parameters() -> str:
+    """What `troubleshooter_nb.record` says of the parameters that it has in common with `front`."""
+    text = (PACKAGE / "capture/recording.py").read_text(encoding="utf-8")
+    functions = (node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef))
+    record = next(node for node in functions if node.name == "record")
+    section = (ast.get_docstring(record) or "").partition("----------\n")[2].partition("\n\n")[0]
+    lines: list[str] = []
+    is_kept = False
+    for line in section.splitlines():
+        if not line.startswith(" "):
+            is_kept = line.partition(" :")[0].partition(",")[0] not in _NOT_HERE
+        if is_kept:
+            lines.append(f"    {line}\n")
+    return "".join(lines)

@@ -80,8 +80,7 @@ def record(
     to : path
         The folder, one folder ``rank<k>`` in it per process; it can be opened at any time, also
         after a crash. An earlier recording there is replaced.
-    level, inputs, outputs, gradients, parameters, names, steps, keep, compiled, replayable
-    rank, label, framework
+    level, inputs, outputs, gradients, parameters, names, steps, keep, compiled, replayable, ...
         As `troubleshooter_nb.record` takes them.
 
     Returns

@@ -26,23 +26,25 @@ class _Modules(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         self.package, self.file, self.sources = package, file, sources
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
-        package, _, name = fullname.partition(".")
-        if package != self.package or not name:
+        if not fullname.startswith(self.package + "."):
             return None
-        if name not in self.sources:
-            raise ModuleNotFoundError(_READ_ELSEWHERE.format(package), name=fullname)
+        if self._name(fullname) not in self.sources:
+            raise ModuleNotFoundError(_READ_ELSEWHERE.format(self.package), name=fullname)
         is_package = self.is_package(fullname)
         return importlib.util.spec_from_loader(fullname, self, is_package=is_package)
 
+    def _name(self, fullname: str) -> str:
+        return fullname[len(self.package) + 1 :]
+
     def is_package(self, fullname: str) -> bool:
-        inside = fullname.partition(".")[2] + "."
+        inside = self._name(fullname) + "."
         return any(name.startswith(inside) for name in self.sources)
 
     def get_source(self, fullname: str) -> str:
-        return self.sources[fullname.partition(".")[2]]
+        return self.sources[self._name(fullname)]
 
     def exec_module(self, module: ModuleType) -> None:
-        name = module.__name__.partition(".")[2].replace(".", "/")
+        name = self._name(module.__name__).replace(".", "/")
         # As if this file were a folder: tracebacks show the lines all the same.
         module.__file__ = "{}/{}.py".format(self.file, name)  # noqa: UP032
         source = self.get_source(module.__name__)

@@ -70,11 +70,6 @@ class Module:
                 found.append(_statement(node, "\n".join(lines[start:end])))
         return found
 
-    @property
-    def docstring(self) -> str:
-        """Its first line."""
-        return (ast.get_docstring(ast.parse(self.text)) or "").partition("\n")[0]
-
     @cached_property
     def by_name(self) -> dict[str, list[Statement]]:
         """The statements that bind or change a name, by the name."""

@@ -259,7 +259,8 @@ def _call_out(
     lead = f"➤ {sentence(id, language)}{sentence('pages.colon', language)}"
     lines = [paragraph(element("b", lead, samp(title)))]
     if values["origin"] == "created":
-        how = origin_sentence(values, language)
+        wired = wired_line(facts.get("neighbours", {}), language)
+        how = wired or origin_sentence(values, language)
         # The sentence of the origin gives the figures of a plain difference, of others the reason.
         if values["verdict"] not in ("differs", "pass", "identical"):
             lines.append(_what(values, language))

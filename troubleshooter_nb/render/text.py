@@ -170,7 +170,8 @@ def first_lines(pairs: Pairs, first: int, facts: Mapping[str, Any]) -> list[str]
         lines.append(f"    {reason}")
     if row["origin"] != "created":
         return lines
-    lines += wrapped(origin_sentence(row, language), facts, indent=4)
+    how = wired_line(facts.get("neighbours", {}), language) or origin_sentence(row, language)
+    lines += wrapped(how, facts, indent=4)
     if place := place_sentence(facts["observed"], pairs.number(first), language):
         lines += wrapped(place, facts, indent=4)
     for said in why_sentences(facts, pairs.number(first))[:2]:

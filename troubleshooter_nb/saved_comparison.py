@@ -1,9 +1,11 @@
-"""Saved comparisons read back: the ``.json`` that `export` writes, and a table as netcdf."""
+"""Saved comparisons: the ``.json`` and ``.nc`` that `export` writes, opened again."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from troubleshooter_nb.columns.column import described
 from troubleshooter_nb.columns.pairs import RESULT_COLUMNS
 from troubleshooter_nb.comparison import SCHEMA, Check, Comparison, Finding, with_histogram
 from troubleshooter_nb.dump import Dump, Entry, object_array
-from troubleshooter_nb.errors import ExtraMissingError, FormatError, check_extra
+from troubleshooter_nb.errors import ExtraMissingError, FormatError, check_extra, path_of
 from troubleshooter_nb.gaps import Gap
 from troubleshooter_nb.messages import Foreign, Message, message_of, restored
 from troubleshooter_nb.metrics.pairwise import HISTOGRAM
@@ -22,20 +24,28 @@ from troubleshooter_nb.metrics.summary import histogram_exponents
 from troubleshooter_nb.metrics.verdict import TRUTH_TABLE, Tolerance
 from troubleshooter_nb.naming import Site
 from troubleshooter_nb.pairing import Match, Pairing
+from troubleshooter_nb.run_card import RunCard
 from troubleshooter_nb.table import finished
 
 _SIDES = ("left", "right")
+_FINDING = [part.name for part in fields(Finding)]
 _LARGEST = 1 << 30  # bytes
 
 
-def read_record(path: Path) -> Comparison:
-    """The comparison that a file keeps, with what that kind of file keeps of it.
+def open_comparison(path: str | PathLike[str]) -> Comparison:
+    """The comparison that a file keeps: figures, verdicts, findings, explanation; no tensors.
 
     Parameters
     ----------
-    path : Path
-        ``.json`` as `export` writes it: figures, findings and checks, no histograms. ``.nc``:
-        ``comparison.to_dataset().to_netcdf(path)``, figures and histograms only.
+    path : str or path-like
+        ``.json`` as `export` writes it, or ``.nc`` (extra ``netcdf``), as `export` or
+        ``cmp.to_dataset().to_netcdf(path)`` do. Files of older versions open with what they have.
+
+    Returns
+    -------
+    Comparison
+        Shows what the one that was saved showed, but for what needs values: heat maps, elements,
+        and who made and reads a value.
 
     Raises
     ------
@@ -46,42 +56,37 @@ def read_record(path: Path) -> Comparison:
     OSError
         If it cannot be opened.
     """
+    file = path_of(path)
     try:
-        return _of_netcdf(path) if path.suffix.lower() == ".nc" else _of_json(path)
+        return _of_netcdf(file) if file.suffix.lower() == ".nc" else _of_json(file)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         if isinstance(error, FormatError | ExtraMissingError | OSError):
             raise
-        problem = Foreign(f"{type(error).__name__}: {error}"[:200])
-        said = Message("command.no_record", file=path.name, problem=problem)
+        said = message_of(error)
+        is_ours = isinstance(said, Message)
+        problem = said if is_ours else Foreign(f"{type(error).__name__}: {error}"[:200])
+        said = Message("comparisons.no_record", file=file.name, problem=problem)
         raise FormatError(said) from None
 
 
 def _of_json(path: Path) -> Comparison:
     if path.stat().st_size > _LARGEST:
-        raise FormatError(Message("command.record_too_large", file=path.name))
+        raise FormatError(Message("comparisons.record_too_large", file=path.name))
     content = json.loads(path.read_text(encoding="utf-8"))
     rows = content["pairs"]
     columns = {name: [row.get(name) for row in rows] for name in RESULT_COLUMNS}
-    labels = [str(content.get(side, side)) for side in _SIDES]
-    known = {name: content[name] for name in ("rtol", "atol", "equal_nan")}
-    known["integer_tolerance"] = content.get("integer_tolerance", 0.0)
+    for name, places in content.get("infinite", {}).items():
+        for sign in ("inf", "-inf"):
+            for row in places[sign]:
+                columns[name][row] = float(sign)
     first = int(content.get("first_divergence", _first_created(columns)))
-    findings = [
-        Finding(one["cause"], one["pair"], one["confidence"], one["evidence"])
-        for one in content["findings"]
-    ]
-    checks = [Check(one["what"], one["status"], one["values"]) for one in content["checks"]]
-    return _comparison(
-        columns,
-        labels,
-        Tolerance(**known),
-        first,
-        findings=tuple(findings),
-        preflight=tuple(checks),
-        notes=tuple(map(str, content.get("notes", ()))),
-        observed=content.get("observed", {}),
-        gaps=tuple(Gap(restored(g["said"]), g["weight"]) for g in content.get("gaps", ())),
-    )
+    histogram = None
+    if "histogram" in content:
+        kept = content["histogram"]
+        shape = len(rows), len(kept["exponents"])
+        counts = np.array(kept["counts"], np.int64).reshape(shape)
+        histogram = counts, np.array(kept["exponents"], np.int64)
+    return _comparison(columns, content, first, histogram)
 
 
 def _first_created(columns: Mapping[str, Sequence[Any]]) -> int:
@@ -92,47 +97,61 @@ def _first_created(columns: Mapping[str, Sequence[Any]]) -> int:
 
 
 def _of_netcdf(path: Path) -> Comparison:
-    check_extra("netCDF4", Message("command.no_netcdf"))
+    check_extra("netCDF4", Message("comparisons.no_netcdf"))
     try:
         with xr.open_dataset(path, engine="netcdf4") as opened:
             table = opened.load()
     except OSError as error:
-        said = Message("command.no_record", file=path.name, problem=message_of(error))
+        said = Message("comparisons.no_record", file=path.name, problem=message_of(error))
         raise FormatError(said) from None
     if table.attrs.get("schema") != SCHEMA:
-        problem = Message("command.other_schema", schema=str(table.attrs.get("schema", "-")))
-        raise FormatError(Message("command.no_record", file=path.name, problem=problem))
+        problem = Message("comparisons.other_schema", schema=str(table.attrs.get("schema", "-")))
+        raise FormatError(Message("comparisons.no_record", file=path.name, problem=problem))
     columns = {name: table[name].values.tolist() for name in RESULT_COLUMNS if name in table}
-    known = {name: float(table.attrs[name]) for name in ("rtol", "atol")}
-    known["integer_tolerance"] = float(table.attrs.get("integer_tolerance", 0.0))
-    tolerance = Tolerance(**known, equal_nan=bool(table.attrs["equal_nan"]))
     histogram = table[HISTOGRAM].values, table["exponent"].values
     first = int(table.attrs["first_divergence"])
-    return _comparison(columns, [*_SIDES], tolerance, first, histogram)
+    # Tables of older versions say the tolerance themselves, and nothing of what was found.
+    found = json.loads(table.attrs.get("found", "{}"))
+    return _comparison(columns, {**table.attrs, **found}, first, histogram)
 
 
 def _comparison(
     columns: Mapping[str, Sequence[Any]],
-    labels: Sequence[str],
-    tolerance: Tolerance,
+    found: Mapping[str, Any],
     first: int,
     histogram: tuple[np.ndarray, np.ndarray] | None = None,
-    **found: Any,
 ) -> Comparison:
     """A comparison of entries of which nothing but these columns is known."""
     count = len(columns["verdict"])
     if unknown := {*columns["verdict"]} - {*TRUTH_TABLE}:
-        raise FormatError(Message("command.other_verdicts", verdicts=sorted(map(str, unknown))))
+        raise ValueError(Message("comparisons.other_verdicts", verdicts=sorted(map(str, unknown))))
     values = {name: _column(name, columns.get(name), count) for name in RESULT_COLUMNS}
     variables = described("pair", RESULT_COLUMNS, values)
-    pairing = _pairing(values, labels)
+    pairing = _pairing(values, found)
     for side in _SIDES:
         variables[f"{side}_entry"] = finished(("pair",), pairing.columns[f"{side}_entry"])
     exponents = histogram_exponents()
     counts, exponents = histogram or (np.zeros((count, len(exponents)), np.int64), exponents)
-    attrs = {"schema": SCHEMA, "first_divergence": first}
-    table = with_histogram(variables, counts, exponents, attrs)
-    return Comparison(table, pairing, tolerance, **found)
+    known = {name: float(found[name]) for name in ("rtol", "atol")}
+    known["integer_tolerance"] = float(found.get("integer_tolerance", 0.0))
+    tolerance = Tolerance(**known, equal_nan=bool(found["equal_nan"]))
+    facts = {**asdict(tolerance), "equal_nan": int(tolerance.equal_nan)}  # netcdf has no bool
+    attrs = {"schema": SCHEMA, **facts, "first_divergence": first}
+    return Comparison(
+        with_histogram(variables, counts, exponents, attrs),
+        pairing,
+        tolerance,
+        findings=tuple(
+            Finding(**{part: one[part] for part in _FINDING if part in one})
+            for one in found.get("findings", ())
+        ),
+        preflight=tuple(
+            Check(one["what"], one["status"], one["values"]) for one in found.get("checks", ())
+        ),
+        notes=tuple(map(restored, found.get("notes", ()))),
+        observed=found.get("observed", {}),
+        gaps=tuple(Gap(restored(g["said"]), g["weight"]) for g in found.get("gaps", ())),
+    )
 
 
 def _column(name: str, cells: Sequence[Any] | None, count: int) -> np.ndarray:
@@ -148,7 +167,7 @@ def _column(name: str, cells: Sequence[Any] | None, count: int) -> np.ndarray:
     return np.array(filled, column.numpy_dtype)
 
 
-def _pairing(columns: Mapping[str, np.ndarray], labels: Sequence[str]) -> Pairing:
+def _pairing(columns: Mapping[str, np.ndarray], found: Mapping[str, Any]) -> Pairing:
     """The rows as pairs of two dumps without values."""
     entries: tuple[list[Entry], list[Entry]] = ([], [])
     rows = []
@@ -165,6 +184,11 @@ def _pairing(columns: Mapping[str, np.ndarray], labels: Sequence[str]) -> Pairin
         expected = is_alone and bool(columns["passed"][row])
         rows.append(Match(at[0], at[1], method, np.nan if is_alone else 1.0, expected=expected))
     dumps = [
-        Dump.from_entries(kept, label=label) for kept, label in zip(entries, labels, strict=True)
+        Dump.from_entries(
+            kept,
+            label=str(found.get(side, side)),
+            card=RunCard.from_dict(found.get(f"{side}_card", {})),
+        )
+        for kept, side in zip(entries, _SIDES, strict=True)
     ]
     return Pairing.from_matches(dumps[0], dumps[1], rows)
