@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -22,10 +23,15 @@ SHIPPED = "troubleshooter_nb/templates/notebooks"
 
 def shipped(notebooks: Path) -> Iterator[Path]:
     """What of ``notebooks/`` belongs into the wheel: templates, the networks of their examples."""
-    yield from sorted(notebooks.glob("*.ipynb"))
+    for path in sorted(notebooks.glob("[!.]*.ipynb")):
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        if not any(cell.get("outputs") for cell in cells):  # a record that lies there is none
+            yield path
     for path in sorted((notebooks / "example_nets").rglob("*")):
         parts = path.relative_to(notebooks).parts
-        if path.is_file() and not any(part.startswith((".", "__pycache__")) for part in parts):
+        is_left_over = path.suffix == ".pyc" or path.name.endswith("~")
+        is_hidden = any(part.startswith((".", "__pycache__")) for part in parts)
+        if path.is_file() and not is_left_over and not is_hidden:
             yield path
 
 

@@ -259,3 +259,44 @@ def test_the_language_of_the_command_is_that_of_a_template(monkeypatch):
         assert verb._values(asked, one, is_shipped=False) == {"rtol": 1}
         asked.parameters_raw = [("language", "en")]
         assert verb._values(asked, one, is_shipped=True)["language"] == "en"
+
+
+@pytest.mark.notebook
+def test_one_name_for_two_files_is_refused_before_the_run(said, tmp_path):
+    stored("own.ipynb", ended())
+    words = ("-p", "page", "own-record.html", "--html", "--force")
+    code, out, err = said("notebook", "run", "own.ipynb", *words)
+    assert (code, out) == (3, "")
+    assert "own-record.html is what the notebook itself writes" in err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["own.ipynb"]
+
+
+@pytest.mark.notebook
+def test_a_long_text_is_no_path_that_could_be_replaced(said):
+    stored("own.ipynb", new_code_cell("1"))
+    Path("there.ipynb").touch()
+    words = ("-p", "left", "a" * 400, "-p", "nothing", "1", "-o", "there.ipynb", "--force")
+    code, _, err = said("notebook", "run", "own.ipynb", *words)
+    assert code == 3
+    assert "nothing" in err
+    assert "too long" not in err
+
+
+@pytest.mark.notebook
+def test_what_a_run_leaves_says_nothing_of_the_machine(said, monkeypatch, tmp_path):
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    form = f'left = "{home}/run"\npage = ""\nvalue = 1'
+    fails = new_code_cell(f'import warnings\nwarnings.warn("at")\nraise OSError("{home}/x")')
+    made = stored("own.ipynb", fails, form=form, papermill={"input_path": f"{home}/a"}, widgets={})
+    _, _, err = said("notebook", "run", made, "-o", "record.ipynb")
+    assert "~/x" in err
+    text = Path("record.ipynb").read_text(encoding="utf-8")
+    parameters = sources("record.ipynb")[1]
+    assert parameters.startswith('left = "~/run"')
+    assert "papermill" not in text
+    assert "ipykernel/cell.py" in text
+    # But for the code of a cell of the user's own, which is what runs.
+    assert text.replace(fails.source, "").count(str(home)) == text.count(str(home))
+    assert text.count(str(home)) == 1

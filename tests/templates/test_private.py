@@ -29,6 +29,13 @@ def by(monkeypatch):
         ("file:///home/me/work/a", "file://./a"),
         ("/home/mela /home/me-too /home/me.d/x", "/home/mela /home/me-too /home/me.d/x"),
         ("/srv/home/me x/home/me", "/srv/home/me x/home/me"),
+        ("无法读取/home/me/x中", "无法读取~/x中"),
+        ("在/home/me中", "在~中"),
+        ("gcc -I/home/me/inc", "gcc -I~/inc"),
+        (r"\u001b[32m/home/me \u4e2d/home/me \f/home/me", r"\u001b[32m~ \u4e2d~ \f~"),
+        (r"\/home\/me\/x %2Fhome%2Fme//x", r"~\/x ~//x"),
+        ("\x1b[K/home/me", "\x1b[K~"),
+        ("/tmp/ipykernel_20480/3193479888.py:1", "/tmp/ipykernel/cell.py:1"),
         ("", ""),
     ],
 )
@@ -38,6 +45,8 @@ def test_places_are_told_without_whose_they_are(by, text, expected):
 
 def test_every_text_of_an_output_is_cleaned_and_no_picture(by):
     output = {"data": {"image/png": "/home/me", "text/html": ["<b>/home/me</b>"], "n": 3}}
+    drawn = {"image/svg+xml": "<text>/home/me</text>", "/home/me/k": 1}
+    assert clean(drawn, by) == {"image/svg+xml": "<text>~</text>", "~/k": 1}
     assert clean(output, by) == {
         "data": {"image/png": "/home/me", "text/html": ["<b>~</b>"], "n": 3}
     }

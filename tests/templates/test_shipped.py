@@ -96,3 +96,19 @@ def test_the_wheel_has_the_templates_and_examples_of_the_repository(tmp_path):
         "print(place, len(tnb.open_dump(right)))"
     )
     assert in_wheel(site, folder, "-c", code).startswith(f"{inside} ")
+
+
+def test_what_lies_beside_the_templates_is_none_of_them(monkeypatch, tmp_path):
+    known = shipped.folder()
+    for name in ("example_nets", "dump_comparison.ipynb"):
+        (tmp_path / name).symlink_to(known / name)
+    template = json.loads((known / "dump_comparison.ipynb").read_text(encoding="utf-8"))
+    ran = [{**cell, "outputs": [{}]} for cell in template["cells"] if "outputs" in cell]
+    record = {**template, "cells": ran}
+    (tmp_path / "dump_comparison-record.ipynb").write_text(json.dumps(record), encoding="utf-8")
+    (tmp_path / "broken.ipynb").write_text("{")
+    (tmp_path / ".hidden.ipynb").touch()
+    (tmp_path / "own.ipynb").write_text('{"cells": [], "metadata": {"troubleshooter_nb": "x"}}')
+    monkeypatch.setattr(shipped, "folder", lambda: tmp_path)
+    assert [*shipped.templates()] == ["dump_comparison"]
+    assert shipped.describe(Path("own.ipynb"), {"metadata": {"troubleshooter_nb": "x"}}).about == {}

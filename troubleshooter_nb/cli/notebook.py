@@ -6,6 +6,7 @@ import argparse
 import itertools
 import json
 import os
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -159,7 +160,11 @@ def _new(asked: argparse.Namespace) -> int:
     read = [os.fspath(one.path)]
     outputs = planned([os.fspath(path)], Dump, force=asked.force, inputs=read, writers=writers)
     say(outputs.write(one.path))
-    say(paragraph(Message("notebooks.how_to_run", command=f"{_COMMAND}run {path}")))
+    say(
+        paragraph(
+            Message("notebooks.how_to_run", command=f"{_COMMAND}run {shlex.quote(str(path))}")
+        )
+    )
     return exit_codes.PASSED
 
 
@@ -199,13 +204,14 @@ def _run(asked: argparse.Namespace) -> int:
     outputs = _outputs(asked, one, values)
     with watched(None) as watch:
         record = execute(one.path, values, on_cell=watch.begin)
+    written = outputs.write(record.notebook)  # whatever becomes of what is said
     if record.verdict:
         say(rewrapped(record.verdict))
     if record.problem is not None:
         complain(with_name(NAME, joined([record.problem, *_advice(record, one)])))
     elif record.exit_code is None:
         complain(with_name(NAME, Message("notebooks.untold")))
-    say(outputs.write(record.notebook))
+    say(written)
     return exit_codes.UNDECIDED if record.exit_code is None else record.exit_code
 
 
@@ -262,7 +268,10 @@ def _outputs(asked: argparse.Namespace, one: Template, values: Mapping[str, Any]
 
         check_pages()
     given = {"force": asked.force, "inputs": [os.fspath(one.path), *_read(one, values)]}
+    both = {path.resolve() for path in paths}
     for path in map(Path, _written(one, values)):  # by the notebook itself, as it was asked
+        if path.resolve() in both:
+            raise WrongWords(Message("command.written_twice", file=os.fspath(path)))
         planned([os.fspath(path)], Dump, **given, writers={path.suffix.lower(): _leave})
     writers = {".ipynb": _write_record, ".html": _write_page}
     return planned(map(os.fspath, paths), Dump, **given, writers=writers)

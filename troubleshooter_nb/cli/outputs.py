@@ -134,7 +134,8 @@ def _check_place(path: Path) -> None:
 
 def _check_not_read(path: Path, read: Path) -> None:
     """Refuse to replace a file that is read, by itself or in its folder."""
-    if not path.exists() or not read.exists():
+    # A text that is no path, such as one of hundreds of letters, is none that exists.
+    if not os.path.exists(path) or not os.path.exists(read):
         return
     place, source = path.resolve(), read.resolve()
     if place == source or source in place.parents:

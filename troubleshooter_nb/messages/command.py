@@ -80,6 +80,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "no_act": ("notebook does not know {word!r}; it can {acts}{closest}", "notebook 没有操作 {word!r}；可用的有 {acts}{closest}"),
     "not_of_act": ("notebook {act} takes no {flag}", "notebook {act} 不接受 {flag}"),
     "act_needs_name": ("notebook {act} needs the name of a template: {command} shows them", "notebook {act} 需要模板名称：用 {command} 查看"),
+    "written_twice": ("{file} is what the notebook itself writes: give its record or page another name with -o", "{file} 由该 notebook 自己写出：请用 -o 为记录或网页另取名称"),
     "one_copy": ("notebook new writes one copy: give -o once", "notebook new 只写一份：-o 只能给出一次"),
     "notebook_suffix": ("{file} must end in {suffixes:r}", "{file} 的后缀应为 {suffixes:r}"),
     "no_option": ("{verb} has no option {flag!r}{closest}", "{verb} 没有选项 {flag!r}{closest}"),

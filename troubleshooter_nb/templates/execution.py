@@ -24,7 +24,7 @@ from troubleshooter_nb.templates.parameters import (
     source_of,
     tagged,
 )
-from troubleshooter_nb.templates.private import clean, cleaner
+from troubleshooter_nb.templates.private import Clean, clean, cleaner
 from troubleshooter_nb.templates.shipped import Template
 
 OnCell = Callable[[Message], object]
@@ -32,6 +32,8 @@ OnCell = Callable[[Message], object]
 _NOTHING = {"text/plain": ""}
 _COLOURS = re.compile(r"\x1b\[[\d;]*m")
 _MOST_SAID = 300
+_NO_NOTEBOOK = (ValueError, KeyError, AttributeError, TypeError, RecursionError)
+_OF_A_RUN = ("widgets", "papermill", "execution", "ExecuteTime")
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ def read_notebook(path: Path) -> Any:
     try:
         notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
         nbformat.validate(notebook)
-    except (ValueError, KeyError, AttributeError, TypeError, nbformat.ValidationError) as error:
+    except (*_NO_NOTEBOOK, nbformat.ValidationError) as error:
         said = Foreign(str(error).partition("\n")[0][:200])
         raise FormatError(Message("notebooks.no_notebook", file=path.name, problem=said)) from None
     about = notebook.metadata
@@ -310,7 +312,7 @@ class _Run:
         return Message(f"notebooks.{event}", cell=cell, **values)
 
     def _raised(self, kind: str, what: str) -> Message:
-        what = _COLOURS.sub("", what).strip().partition("\n")[0]
+        what = cleaner(self.folder)(_COLOURS.sub("", what)).strip().partition("\n")[0]
         if not what:
             return self._of_cell("raised_plain", kind=Foreign(kind))
         return self._of_cell("raised", kind=Foreign(kind), what=Foreign(what[:_MOST_SAID]))
@@ -318,7 +320,8 @@ class _Run:
     def _died(self, error: BaseException, said: IO[str]) -> Message:
         """That the kernel is gone, and the last thing that it said."""
         said.seek(0)
-        lines = [line for line in said.read().splitlines() if line.strip()]
+        text = cleaner(self.folder)(said.read())
+        lines = [line for line in text.splitlines() if line.strip()]
         if not self.number:
             what = Foreign((lines or [str(error) or type(error).__name__])[-1][:_MOST_SAID])
             return Message("notebooks.no_start", what=what)
@@ -336,8 +339,18 @@ def _make_presentable(notebook: Any, folder: Path) -> None:
         if "outputs" in cell:
             kept = [one for one in cell.outputs if one.get("data") != _NOTHING]
             cell.outputs = [from_dict(clean(one, by)) for one in _in_one_piece(kept)]  # type: ignore[no-untyped-call]
-        if FILLED_IN in cell.metadata.get("tags", ()):
+        if {FILLED_IN, FORM}.intersection(cell.metadata.get("tags", ())):
             cell.source = by(cell.source)
+        cell.metadata = _lasting(cell.metadata, by)
+    notebook.metadata = _lasting(notebook.metadata, by)
+
+
+def _lasting(metadata: Any, by: Clean) -> Any:
+    """Metadata without what other programs noted of one run."""
+    from nbformat import from_dict
+
+    kept = {key: said for key, said in metadata.items() if key not in _OF_A_RUN}
+    return from_dict(clean(kept, by))  # type: ignore[no-untyped-call]
 
 
 def _in_one_piece(outputs: list[Any]) -> list[Any]:

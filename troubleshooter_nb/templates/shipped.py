@@ -66,29 +66,49 @@ def folder() -> Path:
 
 def templates() -> dict[str, Template]:
     """All templates by name, in the order of the alphabet."""
-    found = map(described, sorted(folder().glob("*.ipynb")))
-    return {one.name: one for one in found}
+    found = {}
+    for path in sorted(folder().glob("[!.]*.ipynb")):
+        try:
+            notebook = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError:
+            continue
+        if is_template(notebook):
+            found[path.stem] = describe(path, notebook)
+    return found
 
 
-def described(path: Path) -> Template:
-    """What a notebook says of itself: in its metadata, and in the heading of its first cell."""
-    notebook = json.loads(path.read_text(encoding="utf-8"))
-    return describe(path, notebook)
+def is_template(notebook: Any) -> bool:
+    """Whether a notebook says what it is for, and was not executed: records may lie beside."""
+    try:
+        is_said = bool(notebook["metadata"][KEY]["about"])
+        return is_said and not any(cell.get("outputs") for cell in notebook["cells"])
+    except (KeyError, TypeError, AttributeError):
+        return False
 
 
 def describe(path: Path, notebook: Mapping[str, Any]) -> Template:
-    """As `described`, of a notebook that was read already."""
+    """What a notebook says of itself: in its metadata, and in the heading of its first cell."""
     said = notebook.get("metadata", {}).get(KEY, {})
+    said = said if isinstance(said, Mapping) else {}
     cells = notebook.get("cells") or [{}]
     first = "".join(cells[0].get("source", "")).partition("\n")[0]
     title = first.removeprefix("# ") if first.startswith("# ") else path.stem
     return Template(
         path,
-        {"en": title, **said.get("title", {})},
-        dict(said.get("about", {})),
-        tuple(said.get("example_needs", ())),
-        tuple(said.get("writes", ())),
+        {"en": title, **_texts(said.get("title"))},
+        _texts(said.get("about")),
+        _names(said.get("example_needs")),
+        _names(said.get("writes")),
     )
+
+
+def _texts(value: Any) -> dict[str, str]:
+    """Texts by language, of a notebook that may say anything."""
+    return {str(k): str(v) for k, v in value.items()} if isinstance(value, Mapping) else {}
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    return tuple(map(str, value)) if isinstance(value, list | tuple) else ()
 
 
 def use_example_nets() -> Path:
