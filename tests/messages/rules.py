@@ -78,6 +78,7 @@ COMPLETED = {
         ("analysis/origin.py", "analysis/preflight.py"),
     ),
 }
+KNOWN = frozenset(SENTENCES)  # asked a thousand times
 IDS = " ".join(SENTENCES)
 
 
@@ -227,7 +228,7 @@ def ids_used(path: Path) -> tuple[list[str], set[str]]:
     """Faults of a file's calls by id, and the ids that it names or completes."""
     file = path.relative_to(PACKAGE).as_posix()
     literals = _literals(path)
-    named = literals & SENTENCES.keys()
+    named = {*literals & KNOWN}
     faults = [f"{file}: no message {one!r}" for one in literals if is_wrong(one)]
     begin, others = COMPLETED.get(file, ("", ()))
     texts = literals.union(*(_literals(PACKAGE / other) for other in others))
@@ -248,7 +249,7 @@ def ids_used(path: Path) -> tuple[list[str], set[str]]:
             is_whole = begun.partition(".")[0] in SUBJECTS and "." in begun
             before, id = ("", node) if is_whole else (begin, node if begin else None)
         for pattern in _patterns(id, words) if id else ():
-            found = set(filter(re.compile(re.escape(before) + pattern).fullmatch, SENTENCES))
+            found = set(filter(re.compile(re.escape(before) + pattern).fullmatch, KNOWN))
             named |= found
             is_any = pattern.endswith(words) and pattern.removesuffix(words)[-2:] in ("", r"\.")
             if not found and not is_any and (before != begin or not begin):
@@ -260,7 +261,7 @@ def is_wrong(text: str) -> bool:
     """Whether a text is written as an id, but there is no such message."""
     subject, _, key = text.partition(".")
     shaped = subject in SUBJECTS and re.fullmatch(r"\w+", key) and key not in ("js", "css")
-    return bool(shaped) and text not in SENTENCES
+    return bool(shaped) and text not in KNOWN
 
 
 def wrong_gaps(where: str, id: str, call: ast.Call) -> list[str]:

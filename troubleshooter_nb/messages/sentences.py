@@ -21,8 +21,8 @@ class _Sentences(Mapping[str, tuple[str, str]]):
 
     def __iter__(self) -> Iterator[str]:
         for file in sorted(Path(__file__).parent.glob("*.py")):
-            if file.stem not in ("__init__", "sentences"):
-                yield from (f"{file.stem}.{key}" for key in of_subject(file.stem))
+            if (subject := file.stem) not in ("__init__", "sentences"):
+                yield from (f"{subject}.{key}" for key in of_subject(subject))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
