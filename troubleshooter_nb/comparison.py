@@ -326,8 +326,11 @@ class Comparison:
         What was found besides is its attribute ``found``, as JSON: `open_comparison` takes the
         table from netcdf again.
         """
-        table = with_shape_texts(self.result).copy(deep=True)
+        table = self._with_texts()
         return table.assign_attrs(found=json.dumps(self.to_dict(), default=str))
+
+    def _with_texts(self) -> xr.Dataset:
+        return with_shape_texts(self.result).copy(deep=True)
 
     def to_dict(self) -> dict[str, Any]:
         """What it was made with and what it found, without its rows; JSON-able.
@@ -357,7 +360,7 @@ class Comparison:
     def to_dataframe(self) -> pd.DataFrame:
         """The table with one row per pair, without the histogram."""
         # Of a copy: pandas 3 writes through to arrays it was given.
-        table = self.to_dataset().drop_dims("exponent")
+        table = self._with_texts().drop_dims("exponent")
         return table.to_dataframe().reset_index(drop=True)
 
     def explain(self) -> Explanation:
@@ -373,14 +376,19 @@ class Comparison:
         pairs = self.columns
         excused = pairs.excused(str(get_options()["language"]))
         where = pairs.place(pairs.first) if pairs.first is not None else ""
-        return Explanation(row, {**self._facts(), "excused": excused, "where": where})
+        return Explanation(row, {**self._shown_facts(), "excused": excused, "where": where})
 
     def __repr__(self) -> str:
         """Verdict, first divergence, worst pairs and unmatched count, at most 25 lines."""
-        return comparison_text(self.columns, self._facts())
+        return comparison_text(self.columns, self._shown_facts())
 
     def _repr_html_(self) -> str:
-        return comparison_html(self.columns, self.evidence, self._facts())
+        return comparison_html(self.columns, self.evidence, self._shown_facts())
+
+    def _shown_facts(self) -> dict[str, Any]:
+        """The facts, and who made and reads the first difference: a verdict has no use for that."""
+        first = self.columns.first
+        return {**self._facts(), "neighbours": {} if first is None else self._neighbours(first)}
 
     def _facts(self) -> dict[str, Any]:
         unmatched = self.pairing.table
@@ -400,9 +408,6 @@ class Comparison:
             "unmatched": taken(unmatched, "pair", np.flatnonzero(alone)),
             "notes": self.notes,
             "gaps": [asdict(gap) for gap in self.gaps],
-            "neighbours": {}
-            if self.columns.first is None
-            else self._neighbours(self.columns.first),
             "calls": _CALLS,
             **get_options(),
         }

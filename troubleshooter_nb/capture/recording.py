@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -26,7 +26,6 @@ from troubleshooter_nb.capture.selection import Keep, Names, choice_of, keep_of
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import ArgumentError, ReadError, path_of
 from troubleshooter_nb.formats.record_entries import dump_of
-from troubleshooter_nb.frameworks import Adapter
 from troubleshooter_nb.frameworks.recording import Compiled
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.verdict import Tolerance
@@ -173,7 +172,8 @@ def record(
     networks = networks_of(net, level)
     adapter = framework_of(networks, framework)
     when = is_recorded(steps)
-    return Recording(networks, adapter, plan, when, names, folder, rank, label, reference)
+    given = networks, adapter, plan, when, names, folder, rank, label
+    return Recording(*given, reference=reference)
 
 
 def _reference(
@@ -202,28 +202,11 @@ _NEXT = {"not started": "rec.start()", "running": "rec.stop()", "": "tnb.compare
 class Recording(Run):
     """What a network did, and what of it could not be recorded; see `record`.
 
-    Attributes
-    ----------
-    label : str
-    folder : Path or None
-        Where it is written; None in memory.
-    state : str
-        ``not started``, ``running``, ``paused``, ``stopped`` or ``broken``.
+    Its label, folder and state are those of a `Run`, which takes the same arguments.
     """
 
-    def __init__(
-        self,
-        networks: Mapping[str, Any],
-        adapter: Adapter,
-        plan: Plan,
-        steps: Callable[[int], bool],
-        names: Names,
-        folder: Path | None = None,
-        rank: int | None = None,
-        label: str | None = None,
-        reference: Reference | None = None,
-    ) -> None:
-        super().__init__(networks, adapter, plan, steps, names, folder, rank, label)
+    def __init__(self, *of_run: Any, reference: Reference | None = None) -> None:
+        super().__init__(*of_run)
         self._reference = reference
         self._against: Against | None = None
         self._dump: tuple[tuple[int, int], Dump] | None = None

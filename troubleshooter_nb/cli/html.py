@@ -59,8 +59,8 @@ def _shown(path: Path) -> Any:
 
 def _write_notebook(path: Path, page: Path) -> None:
     """An executed notebook as one page."""
+    from troubleshooter_nb.cli.outputs import write_whole
     from troubleshooter_nb.errors import FormatError
-    from troubleshooter_nb.formats.file_source import written_whole
     from troubleshooter_nb.messages import Foreign
     from troubleshooter_nb.templates.page import check_pages, page_of
 
@@ -72,7 +72,4 @@ def _write_notebook(path: Path, page: Path) -> None:
     except (ValueError, KeyError, AttributeError, nbformat.ValidationError) as error:
         problem = Foreign(str(error)[:200])
         raise FormatError(Message("files.in_file", file=path.name, what=problem)) from None
-    text = page_of(notebook, name=path.name)
-    page.parent.mkdir(parents=True, exist_ok=True)
-    with written_whole(page) as stream:
-        stream.write(text.encode())
+    write_whole(page, page_of(notebook, name=path.name).encode())

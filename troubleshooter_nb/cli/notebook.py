@@ -169,15 +169,9 @@ def _new(asked: argparse.Namespace) -> int:
 
 
 def _write_copy(template: Path, path: Path) -> None:
-    _write(path, template.read_bytes())
+    from troubleshooter_nb.cli.outputs import write_whole
 
-
-def _write(path: Path, content: bytes) -> None:
-    from troubleshooter_nb.formats.file_source import written_whole
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with written_whole(path) as stream:
-        stream.write(content)
+    write_whole(path, template.read_bytes())
 
 
 def _within(name: str, file: str) -> Path:
@@ -307,14 +301,17 @@ def _leave(*_: object) -> None:
 def _write_record(notebook: Any, path: Path) -> None:
     import nbformat
 
+    from troubleshooter_nb.cli.outputs import write_whole
+
     text: str = nbformat.writes(notebook)  # type: ignore[no-untyped-call]
-    _write(path, f"{text.rstrip()}\n".encode())
+    write_whole(path, f"{text.rstrip()}\n".encode())
 
 
 def _write_page(notebook: Any, path: Path) -> None:
+    from troubleshooter_nb.cli.outputs import write_whole
     from troubleshooter_nb.templates.page import page_of
 
-    _write(path, page_of(notebook, name=path.stem).encode())
+    write_whole(path, page_of(notebook, name=path.stem).encode())
 
 
 def _advice(record: Record, one: Template) -> list[Message]:

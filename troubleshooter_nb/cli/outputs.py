@@ -112,6 +112,15 @@ def planned(
     return outputs
 
 
+def write_whole(path: Path, content: bytes) -> None:
+    """A file with this content, whole or not at all; its folder is made where missing."""
+    from troubleshooter_nb.formats.file_source import written_whole
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with written_whole(path) as stream:
+        stream.write(content)
+
+
 def _check_suffix(kind: type, path: Path) -> None:
     from troubleshooter_nb.report import check_export
 

@@ -37,8 +37,6 @@ def run(asked: argparse.Namespace) -> int:
 
 
 def _write(text: str, path: Path) -> None:
-    from troubleshooter_nb.formats.file_source import written_whole
+    from troubleshooter_nb.cli.outputs import write_whole
 
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with written_whole(path) as stream:
-        stream.write(text.encode())
+    write_whole(path, text.encode())
