@@ -157,7 +157,7 @@ def _comparison(
 def _column(name: str, cells: Sequence[Any] | None, count: int) -> np.ndarray:
     """A column in its type; what is unknown is as where nothing was measured.
 
-    JSON has no word for NaN and infinities: of figures both come back as NaN.
+    JSON has no word for NaN and infinities: what it lacks is NaN here, where nothing else is known.
     """
     column = RESULT_COLUMNS[name]
     given = [None] * count if cells is None else [*cells]

@@ -450,8 +450,9 @@ class Flow:
                     self.copied[row] = root
                     self.users[root].append(node)
                     continue
-                source = self._told(node, row, False) if is_told else None
-                if source is None and not is_told:
+                if is_told:
+                    source = self._told(node, row, False)
+                else:
                     source = self._source(made, node, known)
                 if source is not None:
                     self.producer[row] = source
@@ -462,9 +463,9 @@ class Flow:
                 # Constants have no figures to be known by: each is on its own.
                 groups[known if known != (None, None) else row].append((node, row))
             for row in node.outputs if node.children else ():
-                is_told = self._is_told(row)
-                source = self._told(node, row, True) if is_told else None
-                if source is None and not is_told:
+                if self._is_told(row):
+                    source = self._told(node, row, True)
+                else:
                     source = self._passed(made, node, of_row[row])
                 if source is not None:
                     self.passed_on[row] = source

@@ -58,10 +58,13 @@ class Outputs:
         return lines
 
     def _export(self, obj: Any, path: Path) -> None:
+        from troubleshooter_nb.formats.file_source import written_aside
         from troubleshooter_nb.report import export
 
-        self._check_free(path)
-        export(obj, path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with written_aside(path, path.suffix) as aside:
+            export(obj, aside)
+            self._check_free(path)  # somebody may have written it meanwhile
 
     def _check_free(self, path: Path) -> None:
         if os.path.lexists(path) and not self.force:

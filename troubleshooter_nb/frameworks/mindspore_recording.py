@@ -95,7 +95,12 @@ def check_mode(operators: bool = False, compiled: Compiled = "boundary") -> None
     if mindspore.get_context("mode") == mindspore.GRAPH_MODE:
         raise NotOfferedError(Message("frameworks.graph_mode"))
     mindspore_.refuse_in_trace()
-    if operators and MsDispatchMode is None:
+    if operators:
+        _check_operators()
+
+
+def _check_operators() -> None:
+    if MsDispatchMode is None:
         version = mindspore.__version__
         raise NotOfferedError(Message("frameworks.no_operators", version=version))
 
@@ -291,7 +296,14 @@ _gives_none: set[str] = set()
 
 @contextmanager
 def watch_functions(begin: _Begin, end: _End) -> Iterator[None]:
-    """A context in which the primitives that this thread runs forward are seen."""
+    """A context in which the primitives that this thread runs forward are seen.
+
+    Raises
+    ------
+    NotImplementedError
+        Before MindSpore 2.9.
+    """
+    _check_operators()
     mode = _mode(begin, end)
     mode.__enter__()
     _local.modes.append(mode)

@@ -87,7 +87,12 @@ def check_mode(operators: bool = False, compiled: Compiled = "boundary") -> None
     NotImplementedError
         For ``compiled="eager"`` before torch 2.6.
     """
-    if compiled == "eager" and not can_force_eager:
+    if compiled == "eager":
+        _check_eager()
+
+
+def _check_eager() -> None:
+    if not can_force_eager:
         raise NotOfferedError(Message("single_file.no_eager"))
 
 
@@ -176,7 +181,14 @@ _eager = SharedState(_force_eager)
 
 
 def eager() -> AbstractContextManager[Any]:
-    """What is compiled runs as it is written, and nothing is compiled again later."""
+    """What is compiled runs as it is written, and nothing is compiled again later.
+
+    Raises
+    ------
+    NotImplementedError
+        Before torch 2.6.
+    """
+    _check_eager()
     return _eager()
 
 

@@ -20,6 +20,7 @@ from troubleshooter_nb.render.explanation import (
     answers_of,
     check_marks,
     findings_html,
+    how_sentence,
     origin_sentence,
     place_sentence,
     said_html,
@@ -259,8 +260,7 @@ def _call_out(
     lead = f"➤ {sentence(id, language)}{sentence('pages.colon', language)}"
     lines = [paragraph(element("b", lead, samp(title)))]
     if values["origin"] == "created":
-        wired = wired_line(facts.get("neighbours", {}), language)
-        how = wired or origin_sentence(values, language)
+        how = how_sentence(values, facts.get("neighbours", {}), language)
         # The sentence of the origin gives the figures of a plain difference, of others the reason.
         if values["verdict"] not in ("differs", "pass", "identical"):
             lines.append(_what(values, language))

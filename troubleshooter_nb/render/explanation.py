@@ -124,6 +124,14 @@ def origin_sentence(row: Mapping[str, Any], language: str) -> str:
     return _told(key if _has(key) else f"origin_{basis}", language, **shown)
 
 
+def how_sentence(row: Mapping[str, Any], neighbours: Mapping[str, Any], language: str) -> str:
+    """How a difference came to be, as `origin_sentence` says it or who feeds the call does.
+
+    What work between the calls may have made is known then to be the result of another call.
+    """
+    return wired_line(neighbours, language) or origin_sentence(row, language)
+
+
 def cause_title(cause: str, language: str) -> str:
     """A cause in a few words; its id where it has none."""
     return catalogue.of(cause).title[language == "zh"] or cause
@@ -392,8 +400,7 @@ def explanation_sentences(row: xr.Dataset | None, facts: Mapping[str, Any]) -> l
     passes = _told("within_tolerance", language, rel=scientific(float(values["rel_l2_error"])))
     said.append(Said("origin", name, reason_text(values, language) or passes))
     found = facts.get("neighbours", {})
-    # What work between the calls may have made is known to be the result of another call.
-    if origin := wired_line(found, language) or origin_sentence(values, language):
+    if origin := how_sentence(values, found, language):
         said.append(Said("origin", "", origin))
     role = str(values["role"])
     if values["origin"] == "created" and (read := readers_line(found, role, language)):

@@ -20,6 +20,7 @@ from troubleshooter_nb.render.cells import cell_text, heads
 from troubleshooter_nb.render.explanation import (
     answers_of,
     check_line,
+    how_sentence,
     origin_sentence,
     place_sentence,
     why_sentences,
@@ -170,8 +171,7 @@ def first_lines(pairs: Pairs, first: int, facts: Mapping[str, Any]) -> list[str]
         lines.append(f"    {reason}")
     if row["origin"] != "created":
         return lines
-    how = wired_line(facts.get("neighbours", {}), language) or origin_sentence(row, language)
-    lines += wrapped(how, facts, indent=4)
+    lines += wrapped(how_sentence(row, facts.get("neighbours", {}), language), facts, indent=4)
     if place := place_sentence(facts["observed"], pairs.number(first), language):
         lines += wrapped(place, facts, indent=4)
     for said in why_sentences(facts, pairs.number(first))[:2]:
