@@ -189,8 +189,12 @@ class Comparison:
     gaps: tuple[Gap, ...] = ()
 
     def __post_init__(self) -> None:
-        # A table that was stored has them as text.
-        object.__setattr__(self, "result", with_shape_tuples(self.result))
+        # A table that was stored has shapes as text, and what was found beside it.
+        table = with_shape_tuples(self.result)
+        if "found" in table.attrs:
+            table = table.copy(deep=False)
+            del table.attrs["found"]
+        object.__setattr__(self, "result", table)
 
     @cached_property
     def columns(self) -> Pairs:
