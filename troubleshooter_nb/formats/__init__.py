@@ -44,6 +44,7 @@ from troubleshooter_nb.formats import (
 from troubleshooter_nb.formats.companions import with_companions
 from troubleshooter_nb.formats.dumps_below import Below, look_below, several
 from troubleshooter_nb.formats.file_source import head_of
+from troubleshooter_nb.formats.links import kept_inside
 from troubleshooter_nb.formats.missing_path import not_there
 from troubleshooter_nb.formats.msprobe_config import refuse_configuration
 from troubleshooter_nb.messages import Message, joined
@@ -125,6 +126,8 @@ def open_dump(
     Dump
         Damaged files are entries with a reason, not errors. A pickle in a folder is named in the
         notes and never loaded. What else a folder holds and was not opened is in `Dump.unopened`.
+        A link that leads out of the folder is no readable entry, and a note: see `set_options` for
+        ``links``. That `path` is a link itself is fine, and so is a download cache's.
 
     Raises
     ------
@@ -143,6 +146,13 @@ def open_dump(
     path = path_of(path)
     if not path.exists():
         raise PathNotFoundError(not_there(path))
+    with kept_inside(path) as notes:
+        dump = _recognised(path, format, label)
+    return replace(dump, notes=(*dump.notes, *notes)) if notes else dump
+
+
+def _recognised(path: Path, format: str | None, label: str | None) -> Dump:
+    """What the reader that takes the path makes of it; raises as `open_dump`."""
     # abspath also takes "." and "..", whose own names say nothing.
     label = label or os.path.basename(os.path.abspath(path)) or "root"
     if format is not None:

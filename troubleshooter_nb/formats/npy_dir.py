@@ -24,6 +24,7 @@ from troubleshooter_nb.errors import (
     TroubleshooterWarning,
 )
 from troubleshooter_nb.formats.checkpoint import item_of
+from troubleshooter_nb.formats.file_source import opened
 from troubleshooter_nb.formats.npy_file import open_npy, write_npy, write_npy_blocks
 from troubleshooter_nb.frameworks import to_numpy
 from troubleshooter_nb.messages import Message, joined, message_of, told
@@ -412,7 +413,7 @@ def read_card(folders: Iterable[Path]) -> tuple[RunCard, list[str]]:
     if file is None:
         return RunCard(), []
     try:
-        with open(file, "rb") as stream:
+        with opened(file) as (stream, _):
             text = stream.read(_LARGEST_CARD + 1)
         if len(text) > _LARGEST_CARD:
             raise FormatError(Message("dumps.card_too_large", limit=_LARGEST_CARD))
