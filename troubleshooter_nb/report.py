@@ -29,7 +29,7 @@ from troubleshooter_nb.columns.weight_maps import WEIGHT_MAP_COLUMNS
 from troubleshooter_nb.comparison import Comparison, Explanation, TensorDiff
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import ArgumentError, ArgumentTypeError, check_extra, path_of
-from troubleshooter_nb.formats.file_source import written_aside
+from troubleshooter_nb.formats.aside import written_aside
 from troubleshooter_nb.formats.series import Series
 from troubleshooter_nb.messages import Message, told
 from troubleshooter_nb.metrics.pairwise import HISTOGRAM

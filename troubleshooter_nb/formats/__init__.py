@@ -41,13 +41,14 @@ from troubleshooter_nb.formats import (
     safetensors_,
     sharded,
 )
+from troubleshooter_nb.formats.aside import left_behind
 from troubleshooter_nb.formats.companions import with_companions
 from troubleshooter_nb.formats.dumps_below import Below, look_below, several
 from troubleshooter_nb.formats.file_source import head_of
 from troubleshooter_nb.formats.links import kept_inside
 from troubleshooter_nb.formats.missing_path import not_there
 from troubleshooter_nb.formats.msprobe_config import refuse_configuration
-from troubleshooter_nb.messages import Message, joined
+from troubleshooter_nb.messages import Message, joined, message_of
 from troubleshooter_nb.run_card import RunCard
 
 
@@ -147,7 +148,13 @@ def open_dump(
     if not path.exists():
         raise PathNotFoundError(not_there(path))
     with kept_inside(path) as notes:
-        dump = _recognised(path, format, label)
+        try:
+            dump = _recognised(path, format, label)
+        except UnknownFormatError as error:
+            if not (left := left_behind(path)):
+                raise
+            raise UnknownFormatError(joined([message_of(error), *left])) from None
+    notes += left_behind(path)
     return replace(dump, notes=(*dump.notes, *notes)) if notes else dump
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import io
-import itertools
 import math
 import mmap
 import os
@@ -35,8 +34,6 @@ COPY_OR_SAVE = Message("files.copy_or_save")
 SAVE_AGAIN = Message("files.save_again")
 # Of all that is no regular file, only a pipe would be waited for.
 _READ_ONLY = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
-# Files being written have names of their own, also in one thread (a signal, a finaliser).
-_writing = itertools.count()
 
 
 @dataclass(frozen=True)
@@ -416,34 +413,3 @@ def stamp_of(file: io.FileIO | BinaryIO) -> tuple[int, int]:
 def _stamp_of(file: int) -> tuple[int, int]:
     status = os.fstat(file)
     return status.st_size, status.st_mtime_ns
-
-
-@contextmanager
-def written_whole(file: Path) -> Iterator[BinaryIO]:
-    """A stream into a file that appears whole, or not at all.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written; nothing is left behind then, nor by any other error.
-    """
-    with written_aside(file) as aside, open(aside, "w+b") as stream:
-        yield stream
-
-
-@contextmanager
-def written_aside(file: Path, suffix: str = "") -> Iterator[Path]:
-    """A path to write to, which takes the place of a file at the end; on any error it is gone.
-
-    `suffix` is for writers that know the format by it.
-    """
-    # Hidden, and else without suffix: what a killed process leaves behind is no file of ours.
-    aside = file.with_name(f".writing-{os.getpid()}-{next(_writing)}{suffix}")
-    if file.is_dir():
-        raise FormatError(Message("files.folder_of_this_name", file=file.name))
-    try:
-        yield aside
-        os.replace(aside, file)
-    except BaseException:
-        aside.unlink(missing_ok=True)
-        raise

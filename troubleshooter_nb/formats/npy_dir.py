@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
-import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,6 +21,7 @@ from troubleshooter_nb.errors import (
     FormatError,
     TroubleshooterWarning,
 )
+from troubleshooter_nb.formats.aside import files_placed
 from troubleshooter_nb.formats.checkpoint import item_of
 from troubleshooter_nb.formats.file_source import opened
 from troubleshooter_nb.formats.npy_file import open_npy, write_npy, write_npy_blocks
@@ -208,20 +207,12 @@ def _save(numbered: Iterable[tuple[str, int, Any]], folder: Path, card: RunCard 
     """Write values by name and number; all files appear, or none."""
     facts = (card or RunCard.current()).to_dict()
     folder.mkdir(parents=True, exist_ok=True)
-    # Hidden, so that open_npy_dir does not look into what a killed process leaves behind.
-    aside = Path(tempfile.mkdtemp(dir=folder, prefix=".writing-"))
-    try:
+    with files_placed(folder) as aside:
         written = [_write_array(aside, name, number, value) for name, number, value in numbered]
         text = json.dumps(facts, indent=1, ensure_ascii=False, default=str)
         (aside / CARD_FILE).write_bytes(text.encode(errors="backslashreplace"))
-        written.append(aside / CARD_FILE)
-        saved = [folder / file.relative_to(aside) for file in written]
-        for file, target in zip(written, saved, strict=True):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            os.replace(file, target)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
-    others = {folder.joinpath(*parts) for parts in files_below(folder, [])} - set(saved)
+        saved = {folder / file.relative_to(aside) for file in written}
+    others = {folder.joinpath(*parts) for parts in files_below(folder, [])} - saved
     if others:
         count, example = len(others), min(others).name
         text = Message("dumps.arrays_before", folder=folder.name, count=count, example=example)
