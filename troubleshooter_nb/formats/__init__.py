@@ -48,6 +48,7 @@ from troubleshooter_nb.formats.file_source import head_of
 from troubleshooter_nb.formats.links import kept_inside
 from troubleshooter_nb.formats.missing_path import not_there
 from troubleshooter_nb.formats.msprobe_config import refuse_configuration
+from troubleshooter_nb.formats.used_places import Exist, check_exist, first_free, refuse_used
 from troubleshooter_nb.messages import Message, joined, message_of
 from troubleshooter_nb.run_card import RunCard
 
@@ -271,6 +272,7 @@ def save_dump(
     *,
     format: str | None = None,
     card: RunCard | None = None,
+    exist: Exist | None = None,
 ) -> Path:
     """Write arrays, tensors or a Dump as a folder or a checkpoint that `open_dump` reads.
 
@@ -292,18 +294,23 @@ def save_dump(
         widened to float32. The folder is new or empty, and appears whole or not at all.
     card : RunCard, optional
         What the run was made with, stored in a folder of arrays; default what this process knows.
+    exist : {"error", "new", "replace"}, optional
+        If something is at `path`: refuse; write to ``run-2``, or the next number that is free; or
+        replace it, of a folder all arrays, those in sub-folders too, and nothing else. Default: a
+        file is replaced, arrays are added to a folder, with a warning of those that stay.
 
     Returns
     -------
     Path
-        The folder or file.
+        The folder or file, which with ``exist="new"`` may be another one.
 
     Raises
     ------
     ValueError
         For a name that leaves the folder, a value that holds no numbers, or a Dump with tensors
         that cannot be read; for one of several steps or ranks as a checkpoint; for one that is of
-        no calls, or a folder that is not empty, as msprobe's. Nothing is written.
+        no calls, or a folder that is not empty, as msprobe's; for a `path` that is there, with
+        ``exist="error"``. Nothing is written.
     UnknownFormatError
         For a `format` that is not written.
 
@@ -319,6 +326,11 @@ def save_dump(
         raise UnknownFormatError(Message("files.no_format", name=format, known=[*_WRITTEN]))
     if card is not None and format != npy_dir.NAME:
         raise ArgumentError(Message("files.no_run_card", file=path.name))
+    check_exist(exist)
+    if exist == "error":
+        refuse_used(path)
+    elif exist == "new":
+        path = first_free(path, is_folder=format in (npy_dir.NAME, msprobe_dir.NAME))
     if format == msprobe_dir.NAME:
         dump = arrays if isinstance(arrays, Dump) else Dump.from_arrays(arrays, copy=False)
         return msprobe_writer.save_msprobe_dir(dump, path)
@@ -328,8 +340,8 @@ def save_dump(
         return checkpoint_save.save_checkpoint(arrays, path, format)
     if isinstance(arrays, Dump):
         checkpoint_save.check_readable(arrays)
-        return npy_dir.save_npy_dump(arrays, path, card=card)
-    return npy_dir.save_npy_dir(arrays, path, card=card)
+        return npy_dir.save_npy_dump(arrays, path, card=card, replacing=exist == "replace")
+    return npy_dir.save_npy_dir(arrays, path, card=card, replacing=exist == "replace")
 
 
 def _format_to_write(path: Path) -> str:

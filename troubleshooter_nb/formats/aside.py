@@ -202,10 +202,11 @@ def _known(path: Path) -> _Left:
     if match is None:  # of an older version
         return _Left(path, "", False, False)
     is_ours = match[2] == _token(platform.node())
-    return _Left(path, match[3], is_ours, is_ours and _is_alive(int(match[1])))
+    return _Left(path, match[3], is_ours, is_ours and is_alive(int(match[1])))
 
 
-def _is_alive(process: int) -> bool:
+def is_alive(process: int) -> bool:
+    """Whether a process of this machine lives; where that cannot be told, True."""
     if sys.platform == "win32":  # where a signal 0 ends a process
         return True
     try:

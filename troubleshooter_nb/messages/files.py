@@ -26,6 +26,8 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "links_outside": ("{count} {count:file is|files are} not read, as links lead out of the folder: {names:3}", "{count} 个文件因链接指向文件夹之外而未读取：{names:3}"),
     "links_anywhere": ('set_options(links="anywhere") or TNB_LINKS=anywhere follows such links', '设置 set_options(links="anywhere") 或 TNB_LINKS=anywhere 即可读取这类链接'),
     "empty": ("empty file: the save was interrupted", "空文件：保存过程被中断"),
+    "no_exist": ("exist takes one of {known:r}, got {given}", "exist 只能取 {known:r} 之一，得到 {given}"),
+    "taken": ('{file!r} is there already: write to another place, or say exist="new" or exist="replace"', '{file!r} 已存在：请写到别处，或指定 exist="new" 或 exist="replace"'),
     "folder_of_this_name": ("cannot write {file!r}: a folder has this name", "无法写入 {file!r}：已有同名文件夹"),
     "not_whole": ("not whole: a save was cut off while its files took their places, the others are still in {folder}; arrays may be of an earlier save; save it again", "不完整：保存在文件就位时中断，其余文件仍在 {folder} 中；部分数组可能来自先前的保存；请重新保存"),
     "placing_now": ("not whole yet: a save is putting its files in place, out of {folder}; open it again", "尚不完整：正在保存，文件正从 {folder} 就位；请重新打开"),
