@@ -51,7 +51,9 @@ class Numbering:
             # Here, not at the first file: a gradient that is waited for keeps its number.
             folder.mkdir(parents=True, exist_ok=True)
             before = self._runs.get(place, "")
-            number, self._runs[place], is_new = claim(folder, self._next.get(key, 0), before)
+            # Two frameworks that are counted apart are so in one folder, too.
+            count, least = "" if key == place else framework, self._next.get(key, 0)
+            number, self._runs[place], is_new = claim(folder, count, least, before)
             self._next[key] = number + 1
             if is_new and not before:
                 remove_left(folder)

@@ -31,6 +31,7 @@ _NAME = re.compile(r"\.(?:writing|placing)-([0-9]+)-([0-9a-f]{8})-[0-9]+-([0-9a-
 _GOING = ".going.json"
 # What is written has names of its own, also in one thread (a signal, a finaliser).
 _numbers = itertools.count()
+_at_work: set[str] = set()  # by this process; what an error left of it is not
 
 
 def _token(text: str) -> str:
@@ -69,17 +70,20 @@ def written_aside(file: Path, suffix: str = "", *, tidy: bool = True) -> Iterato
         Whether to look for what killed processes left in the folder, which takes as long as
         listing it.
     """
-    aside = file.with_name(_name_for(file, suffix))
     if file.is_dir():
         raise FormatError(Message("files.folder_of_this_name", file=file.name))
     if tidy:
         remove_left(file.parent)
+    aside = file.with_name(_name_for(file, suffix))
+    _at_work.add(aside.name)
     try:
         yield aside
         os.replace(aside, file)
     except BaseException:
         aside.unlink(missing_ok=True)
         raise
+    finally:
+        _at_work.discard(aside.name)
 
 
 @contextmanager
@@ -87,11 +91,13 @@ def folder_aside(above: Path, place: Path) -> Iterator[Path]:
     """A new folder in another one, which is gone in the end; `place` is what will come of it."""
     remove_left(above)
     aside = above / _name_for(place)
-    aside.mkdir()
+    _at_work.add(aside.name)
     try:
+        aside.mkdir()
         yield aside
     finally:
         shutil.rmtree(aside, ignore_errors=True)
+        _at_work.discard(aside.name)
 
 
 @contextmanager
@@ -202,7 +208,9 @@ def _known(path: Path) -> _Left:
     if match is None:  # of an older version
         return _Left(path, "", False, False)
     is_ours = match[2] == _token(platform.node())
-    return _Left(path, match[3], is_ours, is_ours and is_alive(int(match[1])))
+    name, process = path.name.replace(_PLACING, _WRITING, 1), int(match[1])
+    lives = name in _at_work if process == os.getpid() else is_alive(process)
+    return _Left(path, match[3], is_ours, is_ours and lives)
 
 
 def is_alive(process: int) -> bool:

@@ -41,13 +41,15 @@ class Claim(NamedTuple):
     is_new: bool
 
 
-def claim(folder: Path, least: int, run: str) -> Claim:
+def claim(folder: Path, count: str, least: int, run: str) -> Claim:
     """Take the next number of a folder.
 
     Parameters
     ----------
     folder : Path
         Is there.
+    count : str
+        Which of several counts of the folder.
     least : int
         The least number that it may be.
     run : str
@@ -62,14 +64,14 @@ def claim(folder: Path, least: int, run: str) -> Claim:
         is_new = not (run and run == state["run"]) and not _others_save(processes)
         if is_new:
             processes = {}
-            state = {"run": secrets.token_hex(8), "next": 0, "processes": processes}
+            state = {"run": secrets.token_hex(8), "next": {}, "processes": processes}
             (folder / FILE).unlink(missing_ok=True)
             _forget_old(place)
         if processes and _own_name() not in processes:
             (folder / FILE).write_text(json.dumps({"processes": len(processes) + 1}))
-        number = max(least, state["next"])
+        number = max(least, state["next"].get(count, 0))
         processes[_own_name()] = time.time()
-        state["next"] = number + 1
+        state["next"][count] = number + 1
         text = json.dumps(state).encode()
         os.pwrite(file, text, 0)
         os.ftruncate(file, len(text))
@@ -131,9 +133,10 @@ def _state_of(text: bytes) -> dict[str, Any]:
     try:
         state = json.loads(text)
         times = {str(int(name)): float(last) for name, last in state["processes"].items()}
-        return {"run": str(state["run"]), "next": int(state["next"]), "processes": times}
+        following = {str(name): int(number) for name, number in state["next"].items()}
+        return {"run": str(state["run"]), "next": following, "processes": times}
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
-        return {"run": "", "next": 0, "processes": {}}
+        return {"run": "", "next": {}, "processes": {}}
 
 
 def _others_save(processes: Mapping[str, float]) -> bool:
