@@ -14,6 +14,7 @@ import pytest
 
 import troubleshooter_nb as tnb
 from troubleshooter_nb.analysis import diagnosis, engine, measuring
+from troubleshooter_nb.analysis.interrupts import Interrupts
 from troubleshooter_nb.columns.pairs import PAIR_FIGURES
 from troubleshooter_nb.dump import ArrayInMemory, Dump, Entry
 from troubleshooter_nb.errors import IncompleteWarning
@@ -224,3 +225,81 @@ def test_a_signal_returns_the_comparison(stage, said):
     assert said in answer
     assert child.returncode == 0
     assert answer.count("'interrupted'") == (2 if stage == "measuring" else 0)
+
+
+class Pressed:
+    """Presses Ctrl-C before the n-th line that runs in the analysis once a pair was measured."""
+
+    def __init__(self, at=-1):
+        self.at, self.count, self.is_on = at, 0, False
+
+    def progress(self, done, total):
+        self.is_on = self.is_on or done > 0
+
+    def __call__(self, frame, event, _):
+        if not frame.f_code.co_filename.startswith(ANALYSIS):
+            return None
+        if event == "line" and self.is_on:
+            self.count += 1
+            if self.count == self.at:
+                signal.raise_signal(signal.SIGINT)
+        return self
+
+
+ANALYSIS = os.path.dirname(engine.__file__)
+PRESSES = 60
+
+
+def pressed(at=-1):
+    press = Pressed(at)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", IncompleteWarning)
+        before = sys.gettrace()
+        sys.settrace(press)
+        try:
+            found = tnb.compare(*dumps(Here, Reads()), progress=press.progress)
+        finally:
+            sys.settrace(before)
+    return found, press
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_ctrl_c_after_the_first_pair_always_gives_what_was_measured(part, monkeypatch):
+    monkeypatch.setattr(measuring, "BATCH_PAIRS", 1)
+    whole, press = pressed()
+    rng = np.random.default_rng(part)
+    said = set()
+    for at in rng.integers(1, press.count, PRESSES // 4):
+        found, _ = pressed(int(at))
+        kept = np.flatnonzero(found.result["reason_id"].values != "interrupted")
+        assert len(kept) >= 1, at
+        for name in ("max_abs_error", "cosine"):
+            values = found.result[name].values[kept], whole.result[name].values[kept]
+            np.testing.assert_array_equal(*values)
+        said |= {getattr(note, "id", "") for note in found.notes}
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert "comparisons.interrupted_after" in said
+
+
+def test_presses_wait_between_parts_and_one_too_many_does_not():
+    with Interrupts() as interrupts:
+        assert interrupts.part(lambda: 1) == (1, True)
+        signal.raise_signal(signal.SIGINT)
+        assert interrupts.part(lambda: 2) == (None, False)
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt), Interrupts():
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_who_handles_interrupts_keeps_to_do_so():
+    heard = []
+    before = signal.signal(signal.SIGINT, lambda *_: heard.append(1))
+    try:
+        with Interrupts() as interrupts:
+            signal.raise_signal(signal.SIGINT)
+            assert interrupts.part(lambda: 1) == (1, True)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert heard == [1]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, ParamSpec, TypeVar, get_args
@@ -16,6 +17,7 @@ import xarray as xr
 
 from troubleshooter_nb.analysis.align import MappingLike, PairingMethod, check_fuzzy, pair_dumps
 from troubleshooter_nb.analysis.budget import check_budget
+from troubleshooter_nb.analysis.interrupts import Interrupts
 from troubleshooter_nb.analysis.measuring import (
     Measurements,
     are_quick,
@@ -54,6 +56,7 @@ from troubleshooter_nb.table import table_of
 from troubleshooter_nb.thresholds import MOST_DRILL_DOWNS
 
 _INTERRUPTED = {"comparisons.interrupted", "comparisons.interrupted_after"}
+_AFTER = Message("comparisons.interrupted_after")
 _Asked = ParamSpec("_Asked")
 _Answer = TypeVar("_Answer")
 
@@ -117,7 +120,8 @@ def compare(
         Runs the blocks, and what the diagnosis asks about large tensors in files: default threads
         of this process. A process pool started with ``spawn``,
         ``dask.distributed.Client(...).get_executor()`` and ``mpi4py.futures`` work as well; the
-        result is the same to the byte.
+        result is the same to the byte. Where a worker dies, this process does what is left. One
+        that this call runs in itself is left alone.
     diagnose : bool
         Find the rows that created a difference and look for its cause. The tensors around them
         are read again.
@@ -161,7 +165,8 @@ def compare(
         from troubleshooter_nb.analysis.layers_said import known_layers
 
         known = known_layers(layers, left_net, right_net)
-    with watched(progress) as watch:
+    executor = _of_others(executor)
+    with Interrupts() as interrupts, watched(progress) as watch:
         watch.begin(Message("comparisons.opening"))
         left, right = as_dumps(left, right)
         watch.begin(Message("comparisons.pairing"))
@@ -174,9 +179,11 @@ def compare(
             sides = (as_gradients(side) for side in (pairing.left, pairing.right))
             pairing = Pairing(pairing.table, *sides)
         explain = partial(_explained, noise=noise, known=known, budget=budget, executor=executor)
-        found = _whole(pairing, tolerance, walk, executor, watch, explain if diagnose else None)
+        asked = explain if diagnose else None
+        found = _whole(pairing, tolerance, walk, executor, watch, asked, interrupts=interrupts)
+        found = _with_networks(found, left=left_net, right=right_net)
     _warn_of(found)
-    return _with_networks(found, left=left_net, right=right_net)
+    return found
 
 
 def _with_networks(found: Comparison, **nets: Any) -> Comparison:
@@ -208,10 +215,13 @@ def compare_pairing(
     drill_downs: int = MOST_DRILL_DOWNS,
 ) -> Comparison:
     """What `compare` does with a finished pairing; `drill_downs` tensors are read a second time."""
+    executor = _of_others(executor)
     explain = partial(_explained, noise=noise, budget=budget, executor=executor)
     asked = explain if diagnose else None
-    with watched(progress) as watch:
-        found = _whole(pairing, tolerance, walk, executor, watch, asked, drill_downs)
+    with Interrupts() as interrupts, watched(progress) as watch:
+        found = _whole(
+            *(pairing, tolerance, walk, executor, watch, asked, drill_downs), interrupts=interrupts
+        )
     _warn_of(found)
     return found
 
@@ -224,16 +234,20 @@ def _whole(
     watch: Watch,
     explain: Callable[..., Comparison] | None,
     drill_downs: int = MOST_DRILL_DOWNS,
+    *,
+    interrupts: Interrupts,
 ) -> Comparison:
     """The comparison as measured and, where that is asked for, explained."""
     started = time.perf_counter()
-    found = _compared(pairing, tolerance, walk, executor, watch, drill_downs)
+    found = _compared(pairing, tolerance, walk, executor, watch, drill_downs, interrupts)
     seconds = time.perf_counter() - started
     # What was interrupted has no order of events to be read from, or is to end.
     if explain is None or interruptions(found):
         return found
     watch.begin(Message("comparisons.diagnosing"))
-    return explain(found, seconds=seconds)
+    explained, _ = interrupts.part(explain, found, seconds=seconds)
+    # One of no pairs is false.
+    return replace(found, notes=(*found.notes, _AFTER)) if explained is None else explained
 
 
 def _compared(
@@ -243,6 +257,7 @@ def _compared(
     executor: Executor | None,
     watch: Watch,
     drill_downs: int,
+    interrupts: Interrupts,
 ) -> Comparison:
     """The comparison as measured; what an interrupt left is in its notes."""
     with uncollected():
@@ -256,17 +271,22 @@ def _compared(
         with ExitStack() as stack:
             workers = executor or stack.enter_context(ThreadPoolExecutor(threads()))
             measuring = None if executor is None and are_quick(batches) else workers
-            went_on = measure(batches, tolerance, measuring, watch.advance, measured)
+            went_on, _ = interrupts.part(
+                measure, batches, tolerance, measuring, watch.advance, measured
+            )
             result, is_unbroken = _despite_an_interrupt(pair_table, rows, measured, tolerance)
             if went_on and is_unbroken:
                 watch.begin(Message("comparisons.locating"))
-                _locate(evidence, rows, Pairs.of(result), workers, drill_downs)
-                is_whole = True
+                asked = evidence, rows, Pairs.of(result), workers, drill_downs
+                _, is_whole = interrupts.part(_locate, *asked)
     except KeyboardInterrupt:
         if result is None:
             raise
         is_whole = False
     notes = _notes(pairing, rows, None if is_whole else measured.unfinished)
+    if measured.taken_over:
+        taken = Message("comparisons.worker_died", count=measured.taken_over, total=len(batches))
+        notes = (*notes, taken)
     gaps = gaps_of(table_of(result), pairing, tolerance)
     return Comparison(result, pairing, tolerance, evidence=evidence, notes=notes, gaps=gaps)
 
@@ -301,7 +321,7 @@ def _explained(
         )
         return _with_first_inside(found)
     except KeyboardInterrupt:
-        return replace(found, notes=(*found.notes, Message("comparisons.interrupted_after")))
+        return replace(found, notes=(*found.notes, _AFTER))
 
 
 def _with_first_inside(comparison: Comparison) -> Comparison:
@@ -334,14 +354,19 @@ def _locate(
 ) -> None:
     """Enter drill-down data of the pairs worth it, one by one."""
     futures: dict[int, Future[Location | str]] = {}
+    asked: dict[int, tuple[ArraySource, ArraySource, float, float]] = {}
     try:
         for row in _worth_locating(pairs, most):
             left, right = rows.left.sources[row], rows.right.sources[row]
             if left is not None and right is not None and rows.sizes[row]:
-                bounds = value_range(pairs.row(row))
-                futures[row] = executor.submit(locate_pair, left, right, *bounds)
-        for row, future in futures.items():
-            location = future.result()
+                asked[row] = left, right, *value_range(pairs.row(row))
+                with suppress(BrokenExecutor):  # a worker died: this thread does it
+                    futures[row] = executor.submit(locate_pair, *asked[row])
+        for row in asked:
+            try:
+                location = futures[row].result()
+            except (KeyError, BrokenExecutor):
+                location = locate_pair(*asked[row])
             if isinstance(location, Location):
                 evidence[row] = evidence_dataset(location, rows.left.stored_shapes[row] or ())
     finally:
@@ -388,6 +413,12 @@ def _check_options(walk: object, executor: object, progress: object) -> None:
         raise ArgumentTypeError(Message("arguments.progress", value=repr(progress)))
 
 
+def _of_others(executor: Executor | None) -> Executor | None:
+    """The executor, unless this thread is one of it, which would wait for itself."""
+    own = threading.current_thread() in getattr(executor, "_threads", ())
+    return None if own else executor
+
+
 def _check_pairing(pairing: Pairing, left: Dump, right: Dump, mapping: object) -> None:
     """Raise unless the pairing was made for these two dumps."""
     if mapping is not None:
@@ -407,7 +438,7 @@ def _notes(pairing: Pairing, rows: Rows, unfinished: int | None) -> tuple[str, .
     if unfinished:
         notes.append(Message("comparisons.interrupted", count=unfinished, total=len(rows)))
     elif unfinished is not None:
-        notes.append(Message("comparisons.interrupted_after"))
+        notes.append(_AFTER)
     return tuple(notes)
 
 

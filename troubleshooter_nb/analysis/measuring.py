@@ -6,7 +6,7 @@ import os
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from concurrent.futures import Executor, Future, as_completed
+from concurrent.futures import BrokenExecutor, Executor, Future, as_completed
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -98,6 +98,8 @@ class Measurements:
     partials : Partials
     others : dict of int to dict or str
         Rows of which there are no figures: the statistics of their one side, or a read error.
+    taken_over : int
+        Tasks that this thread did because a worker of the executor died.
     """
 
     def __init__(self, pieces: Sequence[Piece], rows: Rows) -> None:
@@ -111,6 +113,7 @@ class Measurements:
         self.place[both] = np.arange(count)
         self.partials = Partials.empty(count)
         self.others: dict[int, Other] = {}
+        self.taken_over = 0
 
     def take(self, found: Found) -> None:
         """Enter what a task found; a row is done when all its slices are there."""
@@ -202,15 +205,24 @@ def measure(
 
     Without an executor the calling thread does them.
     """
-    finished = _here(batches, tolerance) if executor is None else _by(executor, batches, tolerance)
+    left: list[Batch] = [] if executor is not None else [*batches]
     try:
-        with closing(finished):
-            for found, size_bytes in finished:
-                measurements.take(found)
-                report(size_bytes)
+        if executor is not None:
+            with closing(_by(executor, batches, tolerance, left)) as finished:
+                _take(finished, measurements, report)
+            measurements.taken_over = len(left)
+        _take(_here(left, tolerance), measurements, report)
     except KeyboardInterrupt:
         return False
     return True
+
+
+def _take(
+    finished: Iterable[tuple[Found, int]], measurements: Measurements, report: Progress
+) -> None:
+    for found, size_bytes in finished:
+        measurements.take(found)
+        report(size_bytes)
 
 
 def are_quick(batches: Sequence[Batch]) -> bool:
@@ -230,16 +242,23 @@ def _here(batches: Sequence[Batch], asked: Tolerance) -> Generator[tuple[Found, 
 
 
 def _by(
-    executor: Executor, batches: Sequence[Batch], asked: Tolerance
+    executor: Executor, batches: Sequence[Batch], asked: Tolerance, left: list[Batch]
 ) -> Generator[tuple[Found, int], None, None]:
-    sizes: dict[Future[Found], int] = {}
+    """What the executor's workers find; tasks that go down with one of them are `left`."""
+    given: dict[Future[Found], Batch] = {}
     try:
         for batch in batches:
-            sizes[executor.submit(measure_batch, batch.pieces, asked)] = batch.size_bytes
-        for future in as_completed(sizes):
-            yield future.result(), sizes[future]
+            try:
+                given[executor.submit(measure_batch, batch.pieces, asked)] = batch
+            except BrokenExecutor:
+                left.append(batch)
+        for future in as_completed(given):
+            try:
+                yield future.result(), given[future].size_bytes
+            except BrokenExecutor:
+                left.append(given[future])
     finally:
-        for future in sizes:
+        for future in given:
             future.cancel()
 
 

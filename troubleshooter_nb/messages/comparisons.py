@@ -7,6 +7,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "pairing": ("comparing: pairing the entries", "正在比较：配对两侧条目"),
     "locating": ("comparing: where in the tensors they differ", "正在比较：定位张量内的差异"),
     "diagnosing": ("comparing: looking for where and why they part", "正在比较：查找差异的源头与原因"),
+    "worker_died": ("a worker of the executor died: {count:,} of {total:,} tasks were done by this process", "执行器的一个工作进程已终止：{total:,} 个任务中有 {count:,} 个由本进程完成"),
     "interrupted_after": ("interrupted: all pairs were measured, but not everything that differs was looked into", "已中断：所有配对均已测量，但差异尚未全部分析"),
     "interrupted": ("interrupted: {count} of {total} pairs were not measured", "已中断：共 {total} 对，{count} 对未测量"),
     "pairing_and_mapping": ("give either a finished pairing or a mapping, not both", "已有配对与映射只能给出其一"),
