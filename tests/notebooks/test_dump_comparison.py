@@ -56,7 +56,7 @@ def test_the_dumps_as_they_were_written_agree_with_a_mapping_file(run_demo):
     parameters = {"fault": "none", "mapping": str(MAPS / "maps_layer_tf.yaml"), "language": "zh"}
     notebook = run_demo.execute(TEMPLATE, parameters)
     assert run_demo.verdict(notebook).startswith("✓ 125")
-    assert re.search(r"^user +0 +125$", texts(notebook), re.MULTILINE)
+    assert "125 user" in texts(notebook)
 
 
 @pytest.mark.notebook

@@ -149,6 +149,11 @@ def beginning(
     return _verdict(pairs, facts), _call_out(pairs, evidence, facts)
 
 
+def rows_html(pairs: Pairs, shown: Sequence[int], facts: Mapping[str, Any]) -> str:
+    """Some pairs as a table."""
+    return fragment(pair_table(pairs, shown, facts))
+
+
 def _passed_html(pairs: Pairs, facts: Mapping[str, Any], rows: Rows) -> str:
     """The answer in a line, everything else folded away."""
     language = facts["language"]

@@ -71,7 +71,12 @@ def fitted(lines: list[str], facts: Mapping[str, Any]) -> str:
     if len(lines) > LINES:
         rest = Message("pages.more_lines", count=len(lines) - LINES + 1)
         shown[-1] = f"  ... {rest.told(facts['language'])}"
-    return "\n".join(_cut(_plain(line, facts), COLUMNS, facts) for line in shown)
+    return "\n".join(fitted_line(line, facts) for line in shown)
+
+
+def fitted_line(line: str, facts: Mapping[str, Any]) -> str:
+    """A line of at most `COLUMNS` columns, with control characters made visible."""
+    return _cut(_plain(line, facts), COLUMNS, facts)
 
 
 def _plain(line: str, facts: Mapping[str, Any]) -> str:

@@ -30,6 +30,7 @@ from troubleshooter_nb.render.lines import (
     LINES,
     aligned,
     fitted,
+    fitted_line,
     spaced,
     width,
     wrapped,
@@ -380,6 +381,11 @@ def _entry_text(entries: Entries, i: int, column: Column, language: str) -> str:
     if values["status"] != "ok" and column.name not in ("name", "verdict"):
         return ""
     return cell_text(column, values, language, "text", "")
+
+
+def rows_text(pairs: Pairs, shown: Sequence[int], facts: Mapping[str, Any]) -> str:
+    """Some pairs as a table with its titles."""
+    return "\n".join(fitted_line(line[2:], facts) for line in _pair_lines(pairs, shown, facts))
 
 
 def _pair_lines(pairs: Pairs, shown: Sequence[int], facts: Mapping[str, Any]) -> list[str]:
