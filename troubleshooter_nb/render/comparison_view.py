@@ -504,7 +504,8 @@ def _axis_table(evidence: xr.Dataset, language: str) -> Markup | None:
 
 def _all_pairs(pairs: Pairs, facts: Mapping[str, Any], rows: Rows) -> list[Markup]:
     language = facts["language"]
-    groups = blocks([pairs.short(i) for i in range(len(pairs))])
+    names = [pairs.short(i) for i in range(len(pairs))]
+    groups = blocks(names, pairs["direction"].tolist())
     if rows in ("few", "first", "none"):
         groups = _merged_groups(pairs, groups)
     hidden = len(groups) - _MOST_BLOCKS if rows != "all" else 0
