@@ -6,12 +6,14 @@ import re
 import zipfile
 from pathlib import Path
 
+import nbformat
 import numpy as np
 import pytest
 from example_nets import DUMP_FAULTS, make_dumps, make_rank_dumps
 from example_nets.dumps import TWINS
 
 import troubleshooter_nb as tnb
+from tests.messages.rules import CHINESE
 from troubleshooter_nb.cli.main import main
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
@@ -49,6 +51,27 @@ def test_the_example_finds_the_planted_fault_and_writes_record_and_page(
     for path in map(Path, (*written, "found.html")):
         for private in (str(tmp_path), str(Path.home()), "/tmp/"):
             assert private not in path.read_text("utf-8"), path
+
+
+@pytest.mark.notebook
+def test_a_chinese_record_is_read_in_chinese(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["notebook", "new", "dump_comparison", "--language", "zh"]) == 0
+    # The copy says its language itself, whatever that of the command.
+    words = {"dump_comparison.ipynb": [], "dump_comparison": ["--language", "zh"]}
+    for number, (name, more) in enumerate(words.items()):
+        assert main(["notebook", "run", name, *more, "-o", f"{number}.ipynb"]) == 1
+        assert "对不一致" in capsys.readouterr().out
+        record = nbformat.read(f"{number}.ipynb", as_version=4)
+        assert not any("troubleshooter_nb" in cell.metadata for cell in record.cells)
+        prose = [cell.source for cell in record.cells if cell.cell_type == "markdown"]
+        assert [text for text in prose if not CHINESE.search(text)] == []
+        assert "两次运行可以比较吗？" in texts(record)
+    # English when it is asked for.
+    words = ["-p", "language", "en", "--language", "zh", "-o", "english.ipynb"]
+    assert main(["notebook", "run", "dump_comparison", *words]) == 1
+    record = nbformat.read("english.ipynb", as_version=4)
+    assert [cell.source for cell in record.cells if CHINESE.search(cell.source)] == []
 
 
 @pytest.mark.notebook
