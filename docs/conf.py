@@ -23,20 +23,23 @@ extensions = [
     "sphinx.ext.napoleon",  # docstrings of numpydoc
 ]
 myst_heading_anchors = 4
+myst_enable_extensions = ["attrs_inline"]  # for `pictures_of`
 napoleon_use_rtype = False
 napoleon_google_docstring = False
 autodoc_typehints = "none"  # the docstrings say what goes in and out
 autodoc_member_order = "bysource"
 add_module_names = False
 suppress_warnings = ["myst.header"]
-nitpicky = False
+smartquotes = False  # eps=... is code
 html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_title = "troubleshooter_nb"
 html_show_copyright = False
 html_show_sphinx = False
 html_copy_source = False
 pygments_style = "friendly"
-pygments_dark_style = "native"
+pygments_dark_style = "one-dark"
 
 INDEXES = ("index", "zh/index")
 LINK = re.compile(r"\]\(([\w/]+)\.md\)")
@@ -55,6 +58,13 @@ def menu_of(text: str) -> str:
     return "\n".join(parts)
 
 
+def pictures_of(text: str) -> str:
+    """Beside each picture of a light page that of a dark one, which furo chooses from."""
+    picture = re.compile(r"!\[([^]]*)\]\((\S+)_light\.png\)")
+    both = (rf"![\1](\2_{scheme}.png){{.only-{scheme}}}" for scheme in ("light", "dark"))
+    return picture.sub("\n".join(both), text)
+
+
 def directive_of(name: str) -> str:
     """What brings the docstring of a public name into the page."""
     is_class = isinstance(getattr(tnb, name), type)
@@ -66,6 +76,7 @@ def directive_of(name: str) -> str:
 
 def source_read(app: Any, page: str, source: list[str]) -> None:
     """Add to a page what only the site has."""
+    source[0] = pictures_of(source[0])
     if page in INDEXES:
         source[0] += "\n" + menu_of(source[0])
     elif page == "api":
