@@ -47,7 +47,7 @@ PAGES = [
 DIRECTIVE = re.compile(r"<!-- (needs|run|not run|file|warns)(?::\s*|\s*)(.*?)\s*-->", re.DOTALL)
 FENCE = re.compile(r"^( *)```(\S*)\n(.*?)^\1```$", re.DOTALL | re.MULTILINE)
 BARS = re.compile(r"[·▁▂▃▄▅▆▇█]+")
-NUMBER = re.compile(r"[-−]?\d+\.\d+(e[-+]?\d+)?%?|\d+e[-+]?\d+|\d+%|\d+(\.\d+)? (ms|s)\b")
+NUMBER = re.compile(r"[-−]?\d+\.\d+(e[-+]?\d+)?%?|\d+e[-+]?\d+|\d+%|\d+(\.\d+)? (ms|s)\b|line \d+")
 
 # How many settings of a run are alike, if any, depends on the frameworks that are loaded.
 COUNT = re.compile(r"[(（]\d+[)）]$")
