@@ -1,4 +1,4 @@
-"""Write the pages that are made of the package: ``causes.md`` and ``api.md``.
+"""Write the pages that are made of the package: ``causes.md``, in both languages, and ``api.md``.
 
 ``python docs/write_pages.py`` writes them anew; ``tests/docs/test_pages.py`` says when that is due.
 """
@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from string import Formatter
 from types import ModuleType
 
 import troubleshooter_nb as tnb
 from troubleshooter_nb import catalogue
-from troubleshooter_nb.catalogue.entry import Cause
+from troubleshooter_nb.catalogue.entry import Bilingual, Cause
 
 DOCS = Path(__file__).parent
 
-CAUSES_HEAD = """# All causes
+# English, Chinese: as in the entries of the catalogue.
+CAUSES_HEAD = (
+    """# All causes
 
 {count} causes can be proved. Each is computed from the values of both sides: a layer is run again from its own inputs
 under one setting and the other, and what reproduces the output is what that side did ([diagnosis.md](diagnosis.md)).
@@ -29,29 +32,71 @@ all others that explain the same numbers: the best of them is the `rival` of the
 less sure the finding is. Where an entry does not say what it cannot be told from, these numbers decide.
 
 This page is made of `troubleshooter_nb/catalogue/` by `docs/write_pages.py`.
-"""
+""",
+    """# 全部原因
 
-# Titles of the families, in the order of `catalogue.FAMILIES`.
+共有 {count} 个可以证明的原因。每一个都由两侧的数值计算得出：用每侧各自的输入、以一种或另一种设置重算该层，能复现其输出的就是该侧实际的做法
+（[为什么不一样？](diagnosis.md)）。`tnb causes ID --language zh` 在终端中显示其中一个；id 与 `cmp.findings` 和 `--json` 中的相同。
+
+句子中 `<>` 里的词由实际结果填写：`<left>` 与 `<right>` 是两侧的做法，`<before>` 是原来的相对误差，`<residual>` 是两侧做法一致后剩余的误差。
+每个原因都与能解释同样数字的其他原因比较：其中最好的一个是证据中的 `rival`，它越接近，结论的置信度越低。条目中没有写明与什么无法区分时，由这些数字决定。
+
+本页由 `docs/write_pages.py` 根据 `troubleshooter_nb/catalogue/` 生成。
+""",
+)
+
+# Titles of the families.
 FAMILIES = {
-    "normalisation": "Normalisation",
-    "activations": "Activations and dropout",
-    "attention": "Attention and softmax",
-    "convolution": "Convolution and pooling",
-    "products": "Dense layers and products",
-    "positions": "Embedding and positions",
-    "recurrent": "Recurrent layers",
-    "calls": "Calls of any layer",
-    "between": "Between layers",
-    "layouts": "Layouts of weights",
-    "loading": "Loading and initialising",
-    "tensors": "Tensors, precision, NaN",
-    "training": "Training",
+    "normalisation": ("Normalisation", "归一化"),
+    "activations": ("Activations and dropout", "激活函数与 dropout"),
+    "attention": ("Attention and softmax", "注意力与 softmax"),
+    "convolution": ("Convolution and pooling", "卷积与池化"),
+    "products": ("Dense layers and products", "全连接层与矩阵乘"),
+    "positions": ("Embedding and positions", "嵌入与位置编码"),
+    "recurrent": ("Recurrent layers", "循环层"),
+    "calls": ("Calls of any layer", "任意层的调用"),
+    "between": ("Between layers", "层与层之间"),
+    "layouts": ("Layouts of weights", "权重的布局"),
+    "loading": ("Loading and initialising", "加载与初始化"),
+    "tensors": ("Tensors, precision, NaN", "张量、精度与 NaN"),
+    "training": ("Training", "训练"),
 }
 
+PROOF = ("How it is proved", "如何证明")
+REPAIR = ("What to do", "怎么办")
+APART = ("What it cannot be told from", "与什么无法区分")
+BESIDE = ("Beside others", "与其他原因")
+HARMLESS = ("When it is harmless", "什么时候无害")
+
+POSSIBLE = (
+    "others that fit the same values: it is told as possible, never as likely",
+    "同样符合这些数值的其他原因：只作为可能提出，从不作为很可能",
+)
+AT_MOST = (
+    "others that fit the same values: it is at most {sure:.0%} sure",
+    "同样符合这些数值的其他原因：置信度最高为 {sure:.0%}",
+)
 PROVED_WHERE = {
-    "readers agree": "the calls that read the values agree all the same",
-    "NaN is given": "the call was given NaN",
+    "readers agree": (
+        "others that fit the same values, unless the calls that read the values agree all the same",
+        "同样符合这些数值的其他原因，除非读取这些数值的调用仍然一致",
+    ),
+    "NaN is given": (
+        "others that fit the same values, unless the call was given NaN",
+        "同样符合这些数值的其他原因，除非该调用的输入中有 NaN",
+    ),
 }
+IN_PLACE_OF = ("is told in the place of what follows from it: {names}", "代替由它引起的：{names}")
+FOLLOWS = ("follows from, and is then not told: {names}", "由下列原因引起时不再提出：{names}")
+ANY_UPDATE = (
+    "may be true together with any other cause in how weights are updated",
+    "可以与权重更新方式的任何其他原因同时成立",
+)
+TOGETHER = ("may be true together with: {names}", "可以同时成立：{names}")
+NOTHING_WRONG = (
+    "where all that reads the values agrees, nothing is wrong",
+    "读取这些数值的一切都一致时，并没有错误",
+)
 
 GROUPS = {
     "Record and save": "record Recording Schedule save save_grad save_dump seed_all Seeded",
@@ -79,60 +124,58 @@ def with_names(template: str) -> str:
     return " ".join(said.split())
 
 
-def titled(cause: str) -> str:
-    """The title of a cause with a link to its place in the page."""
-    return f"[{catalogue.of(cause).title[0]}](#{cause.replace('.', '')})"
+def titled(causes: Iterable[str], zh: int) -> str:
+    """The titles of causes with links to their places in the page."""
+    links = (f"[{catalogue.of(cause).title[zh]}](#{cause})" for cause in causes)
+    return ("、" if zh else ", ").join(links)
 
 
-def told_apart(id: str, cause: Cause) -> list[str]:
+def told_apart(id: str, cause: Cause, zh: int) -> list[str]:
     """What a cause cannot be told from, what is told in its place, and when it is harmless."""
-    lines = []
     apart = []
     if not cause.explains:
-        apart.append("others that fit the same values: it is told as possible, never as likely")
+        apart.append(POSSIBLE[zh])
     elif cause.at_most < 1:
-        apart.append(f"others that fit the same values: it is at most {cause.at_most:.0%} sure")
+        apart.append(AT_MOST[zh].format(sure=cause.at_most))
     if cause.proved_where:
-        apart.append(f"others that fit the same values, unless {PROVED_WHERE[cause.proved_where]}")
-    if apart:
-        lines.append(f"- **What it cannot be told from**: {'; '.join(apart)}.")
-    beside = []
-    if cause.excludes:
-        names = ", ".join(titled(one) for one in cause.excludes)
-        beside.append(f"is told in the place of what follows from it: {names}")
+        apart.append(PROVED_WHERE[cause.proved_where][zh])
     instead = [other for other, one in catalogue.CAUSES.items() if id in one.excludes]
-    if instead:
-        names = ", ".join(titled(one) for one in instead)
-        beside.append(f"follows from, and is then not told: {names}")
     parts = [
-        titled(other)
+        other
         for other, one in catalogue.CAUSES.items()
         if cause.is_part_of and one.is_part_of == cause.is_part_of and other != id
     ]
+    beside = []
+    if cause.excludes:
+        beside.append(IN_PLACE_OF[zh].format(names=titled(cause.excludes, zh)))
+    if instead:
+        beside.append(FOLLOWS[zh].format(names=titled(instead, zh)))
     if len(parts) > 2:  # all settings of one update
-        beside.append("may be true together with any other cause in how weights are updated")
+        beside.append(ANY_UPDATE[zh])
     elif parts:
-        beside.append(f"may be true together with: {', '.join(parts)}")
-    if beside:
-        lines.append(f"- **Beside others**: {'; '.join(beside)}.")
-    if cause.changes_nothing:
-        lines.append(
-            "- **When it is harmless**: where all that reads the values agrees, nothing is wrong."
-        )
-    return lines
+        beside.append(TOGETHER[zh].format(names=titled(parts, zh)))
+    found = [(APART, apart), (BESIDE, beside)]
+    found.append((HARMLESS, [NOTHING_WRONG[zh]] if cause.changes_nothing else []))
+    semicolon = ("; ", "；")[zh]
+    return [line(title, semicolon.join(said) + ".。"[zh], zh) for title, said in found if said]
 
 
-def causes_page() -> str:
-    """The text of ``causes.md``."""
-    lines = [CAUSES_HEAD.format(count=len(catalogue.CAUSES))]
+def line(title: Bilingual, said: str, zh: int) -> str:
+    """A line of an entry."""
+    return f"- **{title[zh]}**{(': ', '：')[zh]}{said}"
+
+
+def causes_page(zh: int = 0) -> str:
+    """The text of ``causes.md``, in English or Chinese."""
+    lines = [CAUSES_HEAD[zh].format(count=len(catalogue.CAUSES))]
     for family in catalogue.FAMILIES:
-        lines += [f"## {FAMILIES[name_of(family)]}\n"]
+        lines += [f"## {FAMILIES[name_of(family)][zh]}\n"]
         for id, cause in family.CAUSES.items():
-            lines += [f"### {id}\n", f"**{cause.title[0]}**\n"]
-            lines += [f"- **How it is proved**: {with_names(cause.proof[0])}"]
-            if cause.repair[0]:
-                lines += [f"- **What to do**: {with_names(cause.repair[0])}"]
-            lines += [*told_apart(id, cause), ""]
+            lines += [f"### {id}\n", f"**{cause.title[zh]}**\n"]
+            lines += [line(PROOF, with_names(cause.proof[zh]), zh)]
+            if cause.repair[zh]:
+                lines += [line(REPAIR, with_names(cause.repair[zh]), zh)]
+            lines += [*told_apart(id, cause, zh), ""]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -176,7 +219,11 @@ def api_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-PAGES = {"causes.md": causes_page, "api.md": api_page}
+PAGES = {
+    "causes.md": causes_page,
+    "zh/causes.md": lambda: causes_page(1),
+    "api.md": api_page,
+}
 
 if __name__ == "__main__":
     for name, made in PAGES.items():
