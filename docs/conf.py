@@ -85,6 +85,13 @@ def source_read(app: Any, page: str, source: list[str]) -> None:
         source[0] = row.sub(lambda found: directive_of(found[1]), head.sub("", source[0]))
 
 
+def html_page_context(app: Any, page: str, template: str, context: dict[str, Any], *_: Any) -> None:
+    """Tell a browser which pages are Chinese, so that it takes the right characters."""
+    if page.startswith("zh/"):
+        context["language"] = "zh-CN"
+
+
 def setup(app: Any) -> None:
     """What Sphinx calls."""
     app.connect("source-read", source_read)
+    app.connect("html-page-context", html_page_context)

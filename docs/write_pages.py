@@ -23,7 +23,7 @@ CAUSES_HEAD = (
     """# All causes
 
 {count} causes can be proved. Each is computed from the values of both sides: a layer is run again from its own inputs
-under one setting and the other, and what reproduces the output is what that side did ([diagnosis.md](diagnosis.md)).
+under one setting and the other, and what reproduces the output is what that side did ([Why do they differ?](diagnosis.md)).
 `tnb causes ID` prints one in a terminal, also in Chinese; the id is what `cmp.findings` and `--json` have.
 
 In the sentences, words in `<>` are filled with what was found: `<left>` and `<right>` what each side did, `<before>`
@@ -35,11 +35,9 @@ This page is made of `troubleshooter_nb/catalogue/` by `docs/write_pages.py`.
 """,
     """# 全部原因
 
-共有 {count} 个可以证明的原因。每一个都由两侧的数值计算得出：用每侧各自的输入、以一种或另一种设置重算该层，能复现其输出的就是该侧实际的做法
-（[为什么不一样？](diagnosis.md)）。`tnb causes ID --language zh` 在终端中显示其中一个；id 与 `cmp.findings` 和 `--json` 中的相同。
+共有 {count} 个可以证明的原因。每一个都由两侧的数值计算得出：用每侧各自的输入、以一种或另一种设置重算该层，能复现其输出的就是该侧实际的做法（[为什么不一样？](diagnosis.md)）。`tnb causes ID --language zh` 在终端中显示其中一个；id 与 `cmp.findings` 和 `--json` 中的相同。
 
-句子中 `<>` 里的词由实际结果填写：`<left>` 与 `<right>` 是两侧的做法，`<before>` 是原来的相对误差，`<residual>` 是两侧做法一致后剩余的误差。
-每个原因都与能解释同样数字的其他原因比较：其中最好的一个是证据中的 `rival`，它越接近，结论的置信度越低。条目中没有写明与什么无法区分时，由这些数字决定。
+句子中 `<>` 里的词由实际结果填写：`<left>` 与 `<right>` 是两侧的做法，`<before>` 是原来的相对误差，`<residual>` 是两侧做法一致后剩余的误差。每个原因都与能解释同样数字的其他原因比较：其中最好的一个是证据中的 `rival`，它越接近，结论的置信度越低。条目中没有写明与什么无法区分时，由这些数字决定。
 
 本页由 `docs/write_pages.py` 根据 `troubleshooter_nb/catalogue/` 生成。
 """,
