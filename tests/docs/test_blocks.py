@@ -8,6 +8,9 @@ import pytest
 
 import troubleshooter_nb as tnb
 from tests.docs.pages import PAGES, ROOT, hold, needs_of, plain, run_command, run_page, steps_of
+from troubleshooter_nb.compat.msprobe.debugger import PrecisionDebugger
+from troubleshooter_nb.compat.torch_npu.hooks import dump_file, registration
+from troubleshooter_nb.compat.troubleshooter import saving
 
 
 def cases():
@@ -18,19 +21,32 @@ def cases():
             yield pytest.param(page, id=page.relative_to(ROOT).as_posix(), marks=marks)
 
 
+@pytest.fixture
+def no_trace():
+    """What a page leaves behind as a reader may: options, modules, seeds, hooks of old tools."""
+    modules = set(sys.modules)
+    saving._PER_PROCESS.reset()
+    with tnb.option_context(), tnb.seed_all(99):
+        yield
+    if registration._hooks is not None:
+        registration._hooks.remove()
+    registration._hooks = dump_file._file = None
+    if PrecisionDebugger._instance is not None:
+        PrecisionDebugger._instance._session.close()
+    PrecisionDebugger._instance = None
+    for name in set(sys.modules) - modules:
+        if (getattr(sys.modules[name], "__file__", None) or "").endswith("/tnb_record.py"):
+            del sys.modules[name]
+
+
 @pytest.mark.parametrize("page", [*cases()])
-def test_every_block_of_the_page_runs(page, tmp_path, monkeypatch):
+def test_every_block_of_the_page_runs(page, tmp_path, monkeypatch, no_trace):
     for name in needs_of(page.read_text(encoding="utf-8")):
         if name in ("torch", "mindspore"):
             pytest.importorskip(name)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    modules = set(sys.modules)
-    with tnb.option_context():
-        run_page(page, tmp_path)
-    for name in set(sys.modules) - modules:
-        if str(tmp_path) in (getattr(sys.modules[name], "__file__", None) or ""):
-            del sys.modules[name]
+    run_page(page, tmp_path)
 
 
 def test_a_page_that_says_what_was_not_printed_is_found():
@@ -62,3 +78,12 @@ def test_a_block_of_which_nothing_is_known_needs_a_reason():
     ]
     with pytest.raises(AssertionError, match="without a block"):
         steps_of("<!-- not run: nothing follows -->\n")
+
+
+@pytest.mark.torch
+def test_no_page_left_a_trace():
+    """Runs behind the pages, in the same process where the file is not shared out."""
+    torch = pytest.importorskip("torch")
+    assert torch.nn.functional.dropout.__module__ == "torch.nn.functional"
+    assert torch.nn.functional.relu.__module__ == "torch.nn.functional"
+    assert not torch.are_deterministic_algorithms_enabled()
