@@ -43,15 +43,15 @@ class SeriesComparison:
     Attributes
     ----------
     table : xarray.Dataset, dimension ``step``
-        ``left, right, difference`` (left - right) and ``noise``, what |difference| may be without
-        any cause; float64, in the unit of the measure. Steps that both runs have.
+        ``left, right, difference`` (left - right) and ``noise``, what abs(difference) may be
+        without any cause; float64, in the unit of the measure. Steps that both runs have.
     measure : str
         Which number it is.
     labels : tuple of str
         Left, right.
     growth : float
         Exponent of the growth after `first_step`, negative where the difference shrinks:
-        |difference| ~ (steps since then)**growth, or exp(growth) per step where `growth_kind` is
+        abs(difference) ~ (steps since then)**growth, or exp(growth) per step where `growth_kind` is
         "exponential"; nan where too few steps follow, or follow no law.
     growth_kind : {"power", "exponential", ""}
     notes : tuple of str
