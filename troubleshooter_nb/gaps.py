@@ -35,6 +35,8 @@ WEIGHT_OF_NOTES: Mapping[str, Weight] = {
     "dumps.link": _OPEN,
     "dumps.more_folders": _OPEN,
     "dumps.not_searched": _OPEN,
+    "files.not_whole": _OPEN,
+    "files.placing_now": _OPEN,
     "files.unopened": _OPEN,
     "msprobe.not_read": _OPEN,
     "msprobe.tensors_not_searched": _OPEN,

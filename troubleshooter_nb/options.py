@@ -1,4 +1,4 @@
-"""Display and language defaults that can be set for a session or for a block of code.
+"""Language, display and what is read: defaults for a session or for a block of code.
 
 Objects and everything above them read these; metrics never do, so a figure cannot depend on them.
 """
@@ -14,6 +14,7 @@ from types import MappingProxyType
 from troubleshooter_nb.errors import OptionError, TroubleshooterWarning
 from troubleshooter_nb.messages import Message, options_in_force, told
 
+_LINKS = ("inside", "anywhere")
 _NAMINGS = ("current", "id-first", "1.0.15")
 # TroubleShooter's releases, by the names they gave.
 _NAMING_OF_RELEASE = {
@@ -35,6 +36,16 @@ def _naming_of_environment() -> str:
     return "current"
 
 
+def _links_of_environment() -> str:
+    """For commands and notebooks: TNB_LINKS=anywhere."""
+    wanted = os.environ.get("TNB_LINKS") or "inside"
+    if wanted in _LINKS:
+        return wanted
+    text = told(Message("arguments.links", value=repr(wanted)))
+    warnings.warn_explicit(text, TroubleshooterWarning, "<environment>", 1)
+    return "inside"
+
+
 _NPY_NAMES = _naming_of_environment()
 
 # name -> (default, allowed values or None for "a positive integer", meaning)
@@ -44,6 +55,7 @@ _CHOICES: Mapping[str, tuple[object, tuple[object, ...] | None, str]] = MappingP
         "ascii": (False, (False, True), "text reprs use ASCII glyphs only"),
         "worst_rows": (8, None, "rows in the table of the worst pairs"),
         "html_bytes": (150_000, None, "size budget of one HTML repr, in bytes"),
+        "links": (_links_of_environment(), _LINKS, "which links of a dump are followed"),
         "npy_names": (_NPY_NAMES, _NAMINGS, "file names that save() gives"),
     }
 )
@@ -63,7 +75,9 @@ def set_options(**changes: object) -> None:
     ----------
     **changes
         ``language`` ("en" or "zh"), ``ascii`` (bool), ``worst_rows`` (int, rows),
-        ``html_bytes`` (int, bytes of one HTML repr), ``npy_names`` ("current" for
+        ``html_bytes`` (int, bytes of one HTML repr), ``links`` ("inside": a link of a dump that
+        leads out of its folder is not read; "anywhere": it is; default from the environment
+        variable TNB_LINKS), ``npy_names`` ("current" for
         ``dense_float32_1.npy`` and ``net.key_float32_2.npy``, "id-first" for ``1_dense.npy`` and
         ``2_net.key.npy``, "1.0.15" for ``1_dense.npy`` and ``2_net_key.npy``, where all tensors of
         one call have one number; or a release of TroubleShooter up to 1.0.19 for the one of these

@@ -15,6 +15,7 @@ from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 
 from troubleshooter_nb.analysis.series import SeriesComparison
 from troubleshooter_nb.capture.overflow_found import Overflow
@@ -32,11 +33,17 @@ from troubleshooter_nb.columns.weight_maps import WEIGHT_MAP_COLUMNS
 from troubleshooter_nb.comparison import Comparison, Explanation, TensorDiff
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import ArgumentError, ArgumentTypeError, check_extra, path_of
-from troubleshooter_nb.formats.file_source import written_aside
+from troubleshooter_nb.formats.aside import written_aside
 from troubleshooter_nb.formats.series import Series
-from troubleshooter_nb.messages import Message, told
+from troubleshooter_nb.messages import Message, told, visible
 from troubleshooter_nb.metrics.pairwise import HISTOGRAM
-from troubleshooter_nb.naming.characters import for_sheet, without_formula
+from troubleshooter_nb.naming.characters import (
+    for_sheet,
+    in_json,
+    in_markdown,
+    printable,
+    without_formula,
+)
 from troubleshooter_nb.options import get_options
 from troubleshooter_nb.pairing import Pairing
 from troubleshooter_nb.render.cells import FORMATS, cell_text
@@ -192,7 +199,7 @@ def json_text(obj: _Tabular) -> str:
             "renames": obj.renames(),
             "tensors": content,
         }
-    return json.dumps(_strict(content), indent=1, ensure_ascii=False, default=str)
+    return in_json(json.dumps(_strict(content), indent=1, ensure_ascii=False, default=str))
 
 
 def _answer(obj: Comparison | CheckpointDiff) -> dict[str, Any]:
@@ -224,7 +231,24 @@ def _beside_rows(comparison: Comparison) -> dict[str, Any]:
 
 
 def _netcdf(obj: Comparison, path: Path) -> None:
-    obj.to_dataset().to_netcdf(path, engine="netcdf4")
+    _with_printable_texts(obj.to_dataset()).to_netcdf(path, engine="netcdf4")
+
+
+def _with_printable_texts(dataset: xr.Dataset) -> xr.Dataset:
+    """The same with texts that UTF-8 has bytes for."""
+
+    def printed(value: Any) -> Any:
+        return printable(value) if isinstance(value, str) else value
+
+    found = {}
+    for name, variable in dataset.variables.items():
+        if variable.dtype.kind in "OU":
+            texts = [printed(value) for value in variable.values.flat]
+            if texts != variable.values.ravel().tolist():
+                values = np.array(texts, object).reshape(variable.shape)
+                found[name] = (variable.dims, values, variable.attrs)
+    made = dataset.assign(found)
+    return made.assign_attrs({name: printed(value) for name, value in made.attrs.items()})
 
 
 def _markdown(obj: Reportable, path: Path) -> None:
@@ -243,7 +267,7 @@ def _markdown(obj: Reportable, path: Path) -> None:
 
 def _as_code(said: Sequence[str]) -> list[str]:
     """Indented, so that nothing in a name is taken for Markdown."""
-    return [f"    {_one_line(line)}" for line in said]
+    return [f"    {visible(_one_line(line))}" for line in said]
 
 
 def _for_an_issue(obj: Comparison | CheckpointDiff) -> list[int]:
@@ -275,8 +299,7 @@ def _markdown_table(obj: _Tabular, only: Sequence[int] | None = None) -> list[st
 
 
 def _markdown_row(cells: Iterable[str]) -> str:
-    escaped = (_one_line(text).replace("\\", "\\\\").replace("|", "\\|") for text in cells)
-    return f"| {' | '.join(escaped)} |"
+    return f"| {' | '.join(map(in_markdown, cells))} |"
 
 
 def _as_read(obj: _Tabular) -> tuple[Sequence[Column], Iterable[Mapping[Any, Any]]]:
@@ -448,10 +471,10 @@ def _harmless(
 
     def quoted(value: object) -> object:
         text = told(value, language) if isinstance(value, str) else ""
-        text = without_formula(text)
+        text = visible(without_formula(text))
         return (for_sheet(text) if in_sheet else text) or value
 
-    return pd.DataFrame({name: column.map(quoted) for name, column in table.items()})
+    return pd.DataFrame({quoted(name): column.map(quoted) for name, column in table.items()})
 
 
 def _one_line(text: str) -> str:

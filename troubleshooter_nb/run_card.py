@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from troubleshooter_nb import frameworks
 from troubleshooter_nb.frameworks import seeding
-from troubleshooter_nb.messages import Message, told
+from troubleshooter_nb.messages import Message, told, visible
 from troubleshooter_nb.options import get_options
 
 if TYPE_CHECKING:
@@ -108,7 +108,10 @@ class RunCard:
         """One line per fact."""
         if not self.facts:
             return told(Message("pages.empty_card"))
-        return "RunCard\n" + "\n".join(f"  {key}: {value}" for key, value in self.facts.items())
+        facts = (
+            f"  {visible(str(key))}: {visible(str(value))}" for key, value in self.facts.items()
+        )
+        return "RunCard\n" + "\n".join(facts)
 
     def _repr_html_(self) -> str:
         from troubleshooter_nb.render.dump_view import card_html

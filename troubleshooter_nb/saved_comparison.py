@@ -18,6 +18,7 @@ from troubleshooter_nb.comparison import SCHEMA, Comparison, with_histogram
 from troubleshooter_nb.dump import Dump, Entry, object_array
 from troubleshooter_nb.errors import ExtraMissingError, FormatError, check_extra, path_of
 from troubleshooter_nb.findings import Check, Finding
+from troubleshooter_nb.formats.file_source import named, opened, refuse_special
 from troubleshooter_nb.gaps import Gap
 from troubleshooter_nb.messages import Foreign, Message, message_of, restored
 from troubleshooter_nb.metrics.pairwise import HISTOGRAM
@@ -71,9 +72,11 @@ def open_comparison(path: str | PathLike[str]) -> Comparison:
 
 
 def _of_json(path: Path) -> Comparison:
-    if path.stat().st_size > _LARGEST:
+    with named(path), opened(path) as (file, (size, _)):
+        text = file.read(size) if size <= _LARGEST else b""
+    if size > _LARGEST:
         raise FormatError(Message("comparisons.record_too_large", file=path.name))
-    content = json.loads(path.read_text(encoding="utf-8"))
+    content = json.loads(text)
     rows = content["pairs"]
     columns = {name: [row.get(name) for row in rows] for name in RESULT_COLUMNS}
     for name, places in content.get("infinite", {}).items():
@@ -99,6 +102,7 @@ def _first_created(columns: Mapping[str, Sequence[Any]]) -> int:
 
 def _of_netcdf(path: Path) -> Comparison:
     check_extra("netCDF4", Message("comparisons.no_netcdf"))
+    refuse_special(path)
     try:
         with xr.open_dataset(path, engine="netcdf4") as opened:
             table = opened.load()

@@ -546,7 +546,7 @@ def test_the_card_of_the_first_rank_serves_a_dump_of_ranks(tmp_path):
 @pytest.mark.parametrize(
     ("text", "note"),
     [
-        ("", "Expecting value"),
+        ("", "empty file"),
         ("not json", "Expecting value"),
         ("{", "run_card.json was not read"),
         ("[1, 2]", "not a JSON object"),

@@ -225,7 +225,7 @@ def test_the_last_digit_written_is_known(tmp_path):
 @pytest.mark.parametrize("text", ["", "hello\n", "a,b\n1,2\n", "\0\0\0", "{}\n[1]\n", "step 10\n"])
 def test_what_holds_no_series_is_refused_with_what_was_looked_for(tmp_path, text):
     (tmp_path / "a").write_text(text)
-    with pytest.raises(FormatError, match=r"no series|no log"):
+    with pytest.raises(FormatError, match=r"no series|no log|empty file"):
         open_series(tmp_path / "a")
 
 

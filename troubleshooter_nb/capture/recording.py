@@ -26,6 +26,7 @@ from troubleshooter_nb.capture.selection import Keep, Names, choice_of, keep_of
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import ArgumentError, ReadError, path_of
 from troubleshooter_nb.formats.record_entries import dump_of
+from troubleshooter_nb.formats.used_places import Exist, check_exist, first_free, refuse_used
 from troubleshooter_nb.frameworks.recording import Compiled
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.verdict import Tolerance
@@ -45,6 +46,7 @@ def record(
     net: Any = None,
     *,
     to: str | PathLike[str] | None = None,
+    exist: Exist = "replace",
     level: Level = "module",
     inputs: bool = True,
     outputs: bool = True,
@@ -80,8 +82,10 @@ def record(
         ``level="api"``.
     to : path, optional
         A folder that is written while the network runs, one folder ``rank<k>`` per process;
-        `open_dump` opens it at any time, also after a crash. An earlier recording there is
-        replaced. Default: in memory.
+        `open_dump` opens it at any time, also after a crash. Default: in memory.
+    exist : {"replace", "error", "new"}
+        If `to` holds an earlier recording: it is replaced; an error; or the recording goes to
+        ``run-2``, or the next number that is free, see `Recording.folder`.
     level : {"module", "api", "both"}
         Calls of modules, of operators (``Functional.linear``), or both.
     inputs, outputs : bool
@@ -140,7 +144,8 @@ def record(
         For what is no network, no number of a rank, or no way to say names or steps.
     ValueError
         For an unknown word among the arguments, a rank, limit, tolerance or number that cannot be,
-        and a reference that holds no calls or would be overwritten.
+        a reference that holds no calls or would be overwritten, a folder that is used, with
+        ``exist="error"``, and ``exist="new"`` in a run of several processes.
     NotImplementedError
         For a weight map as `mapping`: record, then `compare`.
     PairingError, MappingFileError
@@ -166,14 +171,29 @@ def record(
         replayable,
         most_bytes if to is None else float("inf"),
     )
+    check_exist(exist)
     folder = None if to is None else path_of(to)
     tolerance = Tolerance(rtol, atol)
     reference = _reference(against, mapping, tolerance, stop_after, folder)
     networks = networks_of(net, level)
     adapter = framework_of(networks, framework)
+    if folder is not None:
+        folder = _free_folder(folder, exist, *adapter.rank_and_size(), rank)
     when = is_recorded(steps)
     given = networks, adapter, plan, when, names, folder, rank, label
     return Recording(*given, reference=reference)
+
+
+def _free_folder(folder: Path, exist: Exist, own: int, count: int, rank: int | None) -> Path:
+    """Where to record, by whether an earlier recording is there."""
+    if exist == "error":
+        # Of several processes the others may have begun.
+        refuse_used(folder / f"rank{own if rank is None else rank}")
+    if exist == "new":
+        if count > 1:
+            raise ArgumentError(Message("recording.new_of_several", count=count))
+        return first_free(folder, is_folder=True)
+    return folder
 
 
 def _reference(

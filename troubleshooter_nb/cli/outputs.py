@@ -58,7 +58,7 @@ class Outputs:
         return lines
 
     def _export(self, obj: Any, path: Path) -> None:
-        from troubleshooter_nb.formats.file_source import written_aside
+        from troubleshooter_nb.formats.aside import written_aside
         from troubleshooter_nb.report import export
 
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -117,7 +117,7 @@ def planned(
 
 def write_whole(path: Path, content: bytes) -> None:
     """A file with this content, whole or not at all; its folder is made where missing."""
-    from troubleshooter_nb.formats.file_source import written_whole
+    from troubleshooter_nb.formats.aside import written_whole
 
     path.parent.mkdir(parents=True, exist_ok=True)
     with written_whole(path) as stream:

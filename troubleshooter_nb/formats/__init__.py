@@ -41,12 +41,15 @@ from troubleshooter_nb.formats import (
     safetensors_,
     sharded,
 )
+from troubleshooter_nb.formats.aside import left_behind
 from troubleshooter_nb.formats.companions import with_companions
 from troubleshooter_nb.formats.dumps_below import Below, look_below, several
 from troubleshooter_nb.formats.file_source import head_of
+from troubleshooter_nb.formats.links import kept_inside
 from troubleshooter_nb.formats.missing_path import not_there
 from troubleshooter_nb.formats.msprobe_config import refuse_configuration
-from troubleshooter_nb.messages import Message, joined
+from troubleshooter_nb.formats.used_places import Exist, check_exist, first_free, refuse_used
+from troubleshooter_nb.messages import Message, joined, message_of
 from troubleshooter_nb.run_card import RunCard
 
 
@@ -125,6 +128,8 @@ def open_dump(
     Dump
         Damaged files are entries with a reason, not errors. A pickle in a folder is named in the
         notes and never loaded. What else a folder holds and was not opened is in `Dump.unopened`.
+        A link that leads out of the folder is no readable entry, and a note: see `set_options` for
+        ``links``. That `path` is a link itself is fine, and so is a download cache's.
 
     Raises
     ------
@@ -143,6 +148,19 @@ def open_dump(
     path = path_of(path)
     if not path.exists():
         raise PathNotFoundError(not_there(path))
+    with kept_inside(path) as notes:
+        try:
+            dump = _recognised(path, format, label)
+        except UnknownFormatError as error:
+            if not (left := left_behind(path)):
+                raise
+            raise UnknownFormatError(joined([message_of(error), *left])) from None
+    notes += left_behind(path)
+    return replace(dump, notes=(*dump.notes, *notes)) if notes else dump
+
+
+def _recognised(path: Path, format: str | None, label: str | None) -> Dump:
+    """What the reader that takes the path makes of it; raises as `open_dump`."""
     # abspath also takes "." and "..", whose own names say nothing.
     label = label or os.path.basename(os.path.abspath(path)) or "root"
     if format is not None:
@@ -255,6 +273,7 @@ def save_dump(
     *,
     format: str | None = None,
     card: RunCard | None = None,
+    exist: Exist | None = None,
 ) -> Path:
     """Write arrays, tensors or a Dump as a folder or a checkpoint that `open_dump` reads.
 
@@ -276,18 +295,23 @@ def save_dump(
         widened to float32. The folder is new or empty, and appears whole or not at all.
     card : RunCard, optional
         What the run was made with, stored in a folder of arrays; default what this process knows.
+    exist : {"error", "new", "replace"}, optional
+        If something is at `path`: refuse; write to ``run-2``, or the next number that is free; or
+        replace it, of a folder all arrays, those in sub-folders too, and nothing else. Default: a
+        file is replaced, arrays are added to a folder, with a warning of those that stay.
 
     Returns
     -------
     Path
-        The folder or file.
+        The folder or file, which with ``exist="new"`` may be another one.
 
     Raises
     ------
     ValueError
         For a name that leaves the folder, a value that holds no numbers, or a Dump with tensors
         that cannot be read; for one of several steps or ranks as a checkpoint; for one that is of
-        no calls, or a folder that is not empty, as msprobe's. Nothing is written.
+        no calls, or a folder that is not empty, as msprobe's; for a `path` that is there, with
+        ``exist="error"``. Nothing is written.
     UnknownFormatError
         For a `format` that is not written.
 
@@ -303,6 +327,11 @@ def save_dump(
         raise UnknownFormatError(Message("files.no_format", name=format, known=[*_WRITTEN]))
     if card is not None and format != npy_dir.NAME:
         raise ArgumentError(Message("files.no_run_card", file=path.name))
+    check_exist(exist)
+    if exist == "error":
+        refuse_used(path)
+    elif exist == "new":
+        path = first_free(path, is_folder=format in (npy_dir.NAME, msprobe_dir.NAME))
     if format == msprobe_dir.NAME:
         dump = arrays if isinstance(arrays, Dump) else Dump.from_arrays(arrays, copy=False)
         return msprobe_writer.save_msprobe_dir(dump, path)
@@ -312,8 +341,8 @@ def save_dump(
         return checkpoint_save.save_checkpoint(arrays, path, format)
     if isinstance(arrays, Dump):
         checkpoint_save.check_readable(arrays)
-        return npy_dir.save_npy_dump(arrays, path, card=card)
-    return npy_dir.save_npy_dir(arrays, path, card=card)
+        return npy_dir.save_npy_dump(arrays, path, card=card, replacing=exist == "replace")
+    return npy_dir.save_npy_dir(arrays, path, card=card, replacing=exist == "replace")
 
 
 def _format_to_write(path: Path) -> str:

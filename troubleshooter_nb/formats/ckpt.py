@@ -16,6 +16,7 @@ from typing import BinaryIO
 
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import FormatError
+from troubleshooter_nb.formats.aside import written_whole
 from troubleshooter_nb.formats.checkpoint import Item, Stored, bytes_of, checkpoint_dump
 from troubleshooter_nb.formats.file_source import (
     COPY_OR_SAVE,
@@ -23,7 +24,6 @@ from troubleshooter_nb.formats.file_source import (
     head_of,
     named,
     opened,
-    written_whole,
 )
 from troubleshooter_nb.formats.protobuf import Walker, bytes_head, number_field
 from troubleshooter_nb.messages import Message, joined, message_of

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import io
-import itertools
 import math
 import mmap
 import os
@@ -22,6 +21,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from troubleshooter_nb.dump import SizedByShape
 from troubleshooter_nb.errors import FormatError, ReadError
+from troubleshooter_nb.formats.links import refuse_outside
 from troubleshooter_nb.messages import Message, joined, message_of, parts_of
 from troubleshooter_nb.ranges import Starts, Strided, gathered, unsigned
 
@@ -32,9 +32,8 @@ _MOST_REPEATED, _LARGEST_REPEAT = 1 << 24, 1024
 # What to do about a file; in an error it is a part of its own behind what is wrong.
 COPY_OR_SAVE = Message("files.copy_or_save")
 SAVE_AGAIN = Message("files.save_again")
-_READ_ONLY = os.O_RDONLY | getattr(os, "O_BINARY", 0)
-# Files being written have names of their own, also in one thread (a signal, a finaliser).
-_writing = itertools.count()
+# Of all that is no regular file, only a pipe would be waited for.
+_READ_ONLY = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 @dataclass(frozen=True)
@@ -174,13 +173,13 @@ def _descriptor(path: str, stamp: tuple[int, int] | None) -> int:
         file = os.open(path, _READ_ONLY)
     except OSError as error:
         raise _not_read(path, error) from error
-    if stamp is not None and stamp != _stamp_of(file):
-        is_folder = stat.S_ISDIR(os.fstat(file).st_mode)
-        os.close(file)
-        if is_folder:
-            raise _not_read(path, OSError(errno.EISDIR, os.strerror(errno.EISDIR)))
-        raise ReadError(_changed(path))
-    return file
+    mode = os.fstat(file).st_mode
+    if stat.S_ISREG(mode) and stamp in (None, _stamp_of(file)):
+        return file
+    os.close(file)
+    if stat.S_ISDIR(mode):
+        raise _not_read(path, OSError(errno.EISDIR, os.strerror(errno.EISDIR)))
+    raise ReadError(_changed(path))
 
 
 def _read_at(file: int, view: memoryview, offset: int) -> int:
@@ -203,9 +202,7 @@ def reopened(path: str, stamp: tuple[int, int] | None) -> Iterator[io.FileIO]:
         If it is gone, changed, or cannot be read further.
     """
     try:
-        with open(path, "rb", buffering=0) as file:
-            if stamp not in (None, stamp_of(file)):
-                raise ReadError(_changed(path))
+        with open(_descriptor(path, stamp), "rb", buffering=0) as file:
             yield file
     except ReadError:
         raise
@@ -329,6 +326,13 @@ def _is_possible(shape: tuple[int, ...], itemsize: int) -> bool:
     return size <= _MOST_BYTES
 
 
+def refuse_special(path: Path) -> None:
+    """Raise FormatError for what is no regular file: a pipe is waited for, a device has no end."""
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        said = Message("files.no_contents")
+        raise FormatError(Message("files.in_file", file=path.name, what=said))
+
+
 @contextmanager
 def opened(path: Path) -> Iterator[tuple[BinaryIO, tuple[int, int]]]:
     """A regular file and its stamp.
@@ -336,10 +340,12 @@ def opened(path: Path) -> Iterator[tuple[BinaryIO, tuple[int, int]]]:
     Raises
     ------
     FormatError
-        If it is empty or no regular file: opening a pipe would wait for its writer.
+        If it is empty or no regular file: opening a pipe would wait for its writer. Or if a link
+        leads to it, out of the folder that is being opened.
     OSError
         If it cannot be opened.
     """
+    refuse_outside(path)
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise FormatError(Message("files.no_contents"))
     with open(path, "rb") as file:
@@ -370,9 +376,9 @@ def advised(error: FormatError, id: str, otherwise: str = COPY_OR_SAVE, **values
 
 def head_and_stamp(path: str | Path, count: int) -> tuple[bytes, tuple[int, int]]:
     """The first bytes of a regular file, and its stamp; raises as `opened`."""
+    refuse_outside(path)
     try:
-        # Of all that is no regular file, only a pipe would be waited for.
-        file = os.open(path, _READ_ONLY | getattr(os, "O_NONBLOCK", 0))
+        file = os.open(path, _READ_ONLY)
     except OSError:
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise FormatError(Message("files.no_contents")) from None
@@ -407,34 +413,3 @@ def stamp_of(file: io.FileIO | BinaryIO) -> tuple[int, int]:
 def _stamp_of(file: int) -> tuple[int, int]:
     status = os.fstat(file)
     return status.st_size, status.st_mtime_ns
-
-
-@contextmanager
-def written_whole(file: Path) -> Iterator[BinaryIO]:
-    """A stream into a file that appears whole, or not at all.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written; nothing is left behind then, nor by any other error.
-    """
-    with written_aside(file) as aside, open(aside, "w+b") as stream:
-        yield stream
-
-
-@contextmanager
-def written_aside(file: Path, suffix: str = "") -> Iterator[Path]:
-    """A path to write to, which takes the place of a file at the end; on any error it is gone.
-
-    `suffix` is for writers that know the format by it.
-    """
-    # Hidden, and else without suffix: what a killed process leaves behind is no file of ours.
-    aside = file.with_name(f".writing-{os.getpid()}-{next(_writing)}{suffix}")
-    if file.is_dir():
-        raise FormatError(Message("files.folder_of_this_name", file=file.name))
-    try:
-        yield aside
-        os.replace(aside, file)
-    except BaseException:
-        aside.unlink(missing_ok=True)
-        raise

@@ -20,7 +20,8 @@ from troubleshooter_nb.errors import (
     check_kind,
     path_of,
 )
-from troubleshooter_nb.formats.file_source import named, opened, written_whole
+from troubleshooter_nb.formats.aside import written_whole
+from troubleshooter_nb.formats.file_source import named, opened
 from troubleshooter_nb.formats.missing_path import not_there
 from troubleshooter_nb.formats.yaml_nodes import whole
 from troubleshooter_nb.messages import (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ import numpy as np
 from troubleshooter_nb.dump import ArrayInMemory, ArraySource
 from troubleshooter_nb.errors import FormatError
 from troubleshooter_nb.formats.file_source import check_shape
+from troubleshooter_nb.formats.links import refuse_outside
 from troubleshooter_nb.formats.msprobe_json import DEEPEST, Stacks
 from troubleshooter_nb.formats.msprobe_tensors import FOLDER, DumpedTensor
 from troubleshooter_nb.formats.recorded import with_nonfinite
@@ -115,6 +117,10 @@ def _source_of(
         return None, Message("msprobe.no_folder", file=printable(file), folder=FOLDER)
     if file not in beside.files:
         return None, Message("msprobe.no_file", file=printable(file), folder=FOLDER)
+    try:
+        refuse_outside(os.path.join(beside.tensors, file))
+    except FormatError as error:
+        return None, message_of(error)
     return DumpedTensor(beside.tensors, file, shape, dtype), ""
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import shutil
-import tempfile
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -18,6 +16,7 @@ import numpy as np
 
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import ArgumentError, TroubleshooterWarning
+from troubleshooter_nb.formats.aside import folder_whole
 from troubleshooter_nb.formats.checkpoint import Item, item_of
 from troubleshooter_nb.formats.msprobe_layout import CONSTRUCT, DOCUMENTS, STACK
 from troubleshooter_nb.formats.msprobe_records import (
@@ -103,19 +102,11 @@ def save_msprobe_dir(dump: Dump, folder: Path) -> Path:
     places = _places_of(dump, lost)
     if not places:
         raise ArgumentError(Message("msprobe.no_calls", dump=dump.label))
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    aside = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".writing-"))
-    try:
-        whole = aside / "dump"  # what mkdtemp makes can be entered by nobody else
+    with folder_whole(folder) as aside:
         for (step, rank), calls in places.items():
             below = Path(f"step{step}", f"rank{rank}")
             writer = _Writer(dump, calls, _framework_of(dump, places), lost)
-            writer.write(whole / below, os.path.abspath(folder / below / FOLDER))
-        if folder.is_dir():
-            folder.rmdir()
-        os.replace(whole, folder)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
+            writer.write(aside / below, os.path.abspath(folder / below / FOLDER))
     if said := [
         Message(f"msprobe.{why}", count=len(names), example=names[0]) for why, names in lost.items()
     ]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
-import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,7 +21,11 @@ from troubleshooter_nb.errors import (
     FormatError,
     TroubleshooterWarning,
 )
+from troubleshooter_nb.formats.aside import files_placed
 from troubleshooter_nb.formats.checkpoint import item_of
+from troubleshooter_nb.formats.claims import FILE as COUNT_FILE
+from troubleshooter_nb.formats.claims import processes_in
+from troubleshooter_nb.formats.file_source import opened
 from troubleshooter_nb.formats.npy_file import open_npy, write_npy, write_npy_blocks
 from troubleshooter_nb.frameworks import to_numpy
 from troubleshooter_nb.messages import Message, joined, message_of, told
@@ -127,10 +129,21 @@ def open_npy_dir(path: Path, *, label: str) -> Dump:
     said = name_of(root)
     found = [_entry(parts[-1], places[parts[:-1]], said) for parts in files]
     entries = finished(found, files)
-    card, card_notes = read_card([root, *(root.joinpath(*parts) for parts in folders)])
+    searched = [*dict.fromkeys([root, *(root.joinpath(*parts) for parts in folders)])]
+    card, card_notes = read_card(searched)
+    notes += _several_processes(searched)
     return Dump.from_entries(
         entries, label=label, format=NAME, card=card, notes=[*notes, *card_notes]
     )
+
+
+def _several_processes(folders: Iterable[Path]) -> list[str]:
+    """Which folders several processes saved into at the same time."""
+    counts = [(folder.name, count) for folder in folders if (count := processes_in(folder)) > 1]
+    return [
+        Message("dumps.several_processes", folder=printable(name), count=count)
+        for name, count in counts[:_MOST_NOTES]
+    ]
 
 
 def said_of_folders(notes: list[str]) -> list[str]:
@@ -141,7 +154,9 @@ def said_of_folders(notes: list[str]) -> list[str]:
     return [*notes[:_MOST_NOTES], Message("dumps.more_folders", count=more)]
 
 
-def save_npy_dir(arrays: Mapping[str, Any], folder: Path, *, card: RunCard | None = None) -> Path:
+def save_npy_dir(
+    arrays: Mapping[str, Any], folder: Path, *, card: RunCard | None = None, replacing: bool = False
+) -> Path:
     """Write one ``{name}_{dtype}_{number}.npy`` per array, numbered from 0 in mapping order.
 
     Parameters
@@ -155,6 +170,8 @@ def save_npy_dir(arrays: Mapping[str, Any], folder: Path, *, card: RunCard | Non
         when all were written.
     card : RunCard, optional
         Stored beside the arrays; default `RunCard.current()`.
+    replacing : bool
+        Remove all other arrays of the folder, once these are in their places.
 
     Raises
     ------
@@ -174,10 +191,14 @@ def save_npy_dir(arrays: Mapping[str, Any], folder: Path, *, card: RunCard | Non
             raise ArgumentError(Message("dumps.none", name=str(name)))
     names = [safe_name(str(name)) for name in arrays]
     # Values are asked for when their turn comes: a mapping may make them.
-    return _save(zip(names, range(len(names)), arrays.values(), strict=True), folder, card)
+    return _save(
+        zip(names, range(len(names)), arrays.values(), strict=True), folder, card, replacing
+    )
 
 
-def save_npy_dump(dump: Dump, folder: Path, *, card: RunCard | None = None) -> Path:
+def save_npy_dump(
+    dump: Dump, folder: Path, *, card: RunCard | None = None, replacing: bool = False
+) -> Path:
     """Write the tensors of a Dump, copied block by block, as `save_npy_dir` writes arrays.
 
     Those of another step or rank than 0, or of several, lie below ``step<n>/rank<k>``, each
@@ -187,8 +208,8 @@ def save_npy_dump(dump: Dump, folder: Path, *, card: RunCard | None = None) -> P
     ----------
     dump : Dump
         Entries without tensor are left out.
-    folder : Path
-    card : RunCard, optional
+    folder, card, replacing
+        As in `save_npy_dir`.
     """
     steps, ranks = (dump.columns[name].tolist() for name in ("step", "rank"))
     places = [*zip(steps, ranks, strict=True)]
@@ -200,29 +221,28 @@ def save_npy_dump(dump: Dump, folder: Path, *, card: RunCard | None = None) -> P
             below = "" if plain else f"step{place[0]}/rank{place[1]}/"
             numbered.append((below + safe_name(name), numbers[place], source))
             numbers[place] += 1
-    return _save(numbered, folder, card)
+    return _save(numbered, folder, card, replacing)
 
 
-def _save(numbered: Iterable[tuple[str, int, Any]], folder: Path, card: RunCard | None) -> Path:
+def _save(
+    numbered: Iterable[tuple[str, int, Any]], folder: Path, card: RunCard | None, replacing: bool
+) -> Path:
     """Write values by name and number; all files appear, or none."""
     facts = (card or RunCard.current()).to_dict()
     folder.mkdir(parents=True, exist_ok=True)
-    # Hidden, so that open_npy_dir does not look into what a killed process leaves behind.
-    aside = Path(tempfile.mkdtemp(dir=folder, prefix=".writing-"))
-    try:
+    going: list[str] = []
+    with files_placed(folder, going) as aside:
         written = [_write_array(aside, name, number, value) for name, number, value in numbered]
         text = json.dumps(facts, indent=1, ensure_ascii=False, default=str)
         (aside / CARD_FILE).write_bytes(text.encode(errors="backslashreplace"))
-        written.append(aside / CARD_FILE)
-        saved = [folder / file.relative_to(aside) for file in written]
-        for file, target in zip(written, saved, strict=True):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            os.replace(file, target)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
-    others = {folder.joinpath(*parts) for parts in files_below(folder, [])} - set(saved)
+        saved = {file.relative_to(aside).parts for file in written}
+        others = {*files_below(folder, [])} - saved
+        if replacing:
+            stale = {(*parts[:-1], name) for parts in others for name in (CARD_FILE, COUNT_FILE)}
+            going += ["/".join(parts) for parts in sorted(others | stale - {(CARD_FILE,)})]
+            others.clear()
     if others:
-        count, example = len(others), min(others).name
+        count, example = len(others), min(others)[-1]
         text = Message("dumps.arrays_before", folder=folder.name, count=count, example=example)
         warnings.warn(told(text), TroubleshooterWarning, stacklevel=4)
     return folder
@@ -412,7 +432,7 @@ def read_card(folders: Iterable[Path]) -> tuple[RunCard, list[str]]:
     if file is None:
         return RunCard(), []
     try:
-        with open(file, "rb") as stream:
+        with opened(file) as (stream, _):
             text = stream.read(_LARGEST_CARD + 1)
         if len(text) > _LARGEST_CARD:
             raise FormatError(Message("dumps.card_too_large", limit=_LARGEST_CARD))

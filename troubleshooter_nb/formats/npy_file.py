@@ -18,6 +18,7 @@ import ml_dtypes
 import numpy as np
 
 from troubleshooter_nb.errors import FormatError
+from troubleshooter_nb.formats.aside import written_whole
 from troubleshooter_nb.formats.checkpoint import Item, bytes_of
 from troubleshooter_nb.formats.file_source import (
     COPY_OR_SAVE,
@@ -26,7 +27,6 @@ from troubleshooter_nb.formats.file_source import (
     checked_source,
     fortran_strides,
     head_and_stamp,
-    written_whole,
 )
 from troubleshooter_nb.formats.parse_errors import in_brief
 from troubleshooter_nb.messages import Message, joined
@@ -104,7 +104,7 @@ def write_npy(file: Path, array: np.ndarray) -> None:
     OSError
         If it cannot be written; nothing is left behind then.
     """
-    with written_whole(file) as stream:
+    with written_whole(file, tidy=False) as stream:
         write_npy_into(stream, array)
 
 
@@ -127,7 +127,7 @@ def write_npy_blocks(file: Path, item: Item) -> None:
         "fortran_order": False,
         "shape": item.shape,
     }
-    with written_whole(file) as stream:
+    with written_whole(file, tidy=False) as stream:
         np.lib.format.write_array_header_1_0(stream, header)
         for block in bytes_of(item):
             stream.write(block)

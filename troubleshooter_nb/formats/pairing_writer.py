@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import get_args
 
 from troubleshooter_nb.errors import ArgumentError, MappingFileError, TroubleshooterWarning, path_of
-from troubleshooter_nb.formats.file_source import written_whole
+from troubleshooter_nb.formats.aside import written_whole
 from troubleshooter_nb.formats.layer_names import LayerNames
 from troubleshooter_nb.formats.mapping_file import not_written_as
 from troubleshooter_nb.formats.pairing_files import kind_of

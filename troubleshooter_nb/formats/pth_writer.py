@@ -15,8 +15,8 @@ from typing import BinaryIO
 import numpy as np
 
 from troubleshooter_nb.errors import ArgumentError
+from troubleshooter_nb.formats.aside import written_whole
 from troubleshooter_nb.formats.checkpoint import Item, bytes_of
-from troubleshooter_nb.formats.file_source import written_whole
 from troubleshooter_nb.messages import Message
 
 _STORAGES = {

@@ -28,6 +28,7 @@ from troubleshooter_nb.formats.file_source import (
     named,
     opened,
 )
+from troubleshooter_nb.formats.links import refuse_outside
 from troubleshooter_nb.formats.record_grammar import is_event, is_whole_number
 from troubleshooter_nb.formats.record_layout import (
     FORMAT,
@@ -306,11 +307,13 @@ class _Placed:
     short: Counter[int] = field(default_factory=Counter)
 
     def stamp(self, shard: int) -> tuple[int, int]:
-        """Size and time of change of a shard; of none, size -1."""
+        """Size and time of change of a shard; of none, size -1. FormatError for one elsewhere."""
         found = self.stamps.get(shard)
         if found is None:
+            path = self.folder / shard_name(shard)
+            refuse_outside(path)
             try:
-                status = os.stat(self.folder / shard_name(shard))
+                status = os.stat(path)
                 is_file = stat.S_ISREG(status.st_mode)
             except OSError:
                 is_file = False
@@ -356,10 +359,11 @@ def _fault(event: Event, placed: _Placed) -> str:
         return Message("records.no_place")
     try:
         check_shape(tuple(shape), dtype)
+        shard, offset = at
+        size = placed.stamp(shard)[0]
     except FormatError as error:
         return message_of(error)
-    shard, offset = at
-    end, size = offset + math.prod(shape) * dtype.itemsize, placed.stamp(shard)[0]
+    end = offset + math.prod(shape) * dtype.itemsize
     if end <= size:
         return ""
     name = shard_name(shard)

@@ -22,6 +22,7 @@ from troubleshooter_nb.formats.checkpoint import Stored, checkpoint_entries
 from troubleshooter_nb.formats.checkpoint_file import SUFFIXES, why_not
 from troubleshooter_nb.formats.distributed import METADATA
 from troubleshooter_nb.formats.dumps_below import is_checkpoint
+from troubleshooter_nb.formats.file_source import opened
 from troubleshooter_nb.formats.npy_dir import (
     Parts,
     files_below,
@@ -442,9 +443,10 @@ def _step_of_trainer(path: Path) -> int | None:
     """The step that the state of transformers' Trainer beside a checkpoint has."""
     file = path / _STATE
     try:
-        if file.stat().st_size > _LARGEST_STATE:
-            return None
-        state = json.loads(file.read_bytes())
+        with opened(file) as (stream, (size, _)):
+            if size > _LARGEST_STATE:
+                return None
+            state = json.loads(stream.read(size))
     except (OSError, ValueError, RecursionError):
         return None
     step = state.get("global_step") if isinstance(state, dict) else None

@@ -20,6 +20,7 @@ import numpy as np
 
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import ArgumentError, FormatError
+from troubleshooter_nb.formats.aside import written_whole
 from troubleshooter_nb.formats.checkpoint import Item, Stored, bytes_of, checkpoint_dump
 from troubleshooter_nb.formats.file_source import (
     COPY_OR_SAVE,
@@ -29,7 +30,6 @@ from troubleshooter_nb.formats.file_source import (
     head_of,
     named,
     opened,
-    written_whole,
 )
 from troubleshooter_nb.formats.parse_errors import in_brief
 from troubleshooter_nb.messages import Message, joined, message_of, parts_of

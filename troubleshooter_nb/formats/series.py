@@ -23,6 +23,8 @@ from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import FormatError, PathNotFoundError, path_of
 from troubleshooter_nb.formats.checkpoint import Stored, checkpoint_dump
 from troubleshooter_nb.formats.checkpoint_file import SUFFIXES, open_any, why_not
+from troubleshooter_nb.formats.file_source import named, opened
+from troubleshooter_nb.formats.links import kept_inside
 from troubleshooter_nb.formats.missing_path import not_there
 from troubleshooter_nb.messages import Foreign, Message, joined, told
 from troubleshooter_nb.naming import natural_key
@@ -160,9 +162,10 @@ def open_series(path: str | PathLike[str], *, label: str | None = None) -> Serie
 
 
 def _text(path: Path) -> str:
-    if path.stat().st_size > _MOST_BYTES:
-        raise FormatError(Message("series.too_large", file=path.name, size=path.stat().st_size))
-    data = path.read_bytes()
+    with named(path), opened(path) as (file, (size, _)):
+        data = file.read(size) if size <= _MOST_BYTES else b""
+    if size > _MOST_BYTES:
+        raise FormatError(Message("series.too_large", file=path.name, size=size))
     if b"\0" in data[:4096]:
         raise FormatError(Message("series.binary", file=path.name))
     return data.decode("utf-8", errors="replace").removeprefix("\ufeff")
@@ -457,19 +460,20 @@ def _open_checkpoints(folder: Path, label: str) -> Dump:
     places, notes = _places(folder)
     stored: list[Stored] = []
     reasons = []
-    for step, path in places:
-        try:
-            found, more = open_any(path)
-        except (FormatError, OSError) as error:
-            reasons.append(why_not(path, error))
-            stored.append(Stored(path.name, None, reasons[-1], step=step))
-            continue
-        stored += (one._replace(step=step) for one in found)
-        notes += [note for note in more if note not in notes]
+    with kept_inside(folder) as outside:
+        for step, path in places:
+            try:
+                found, more = open_any(path)
+            except (FormatError, OSError) as error:
+                reasons.append(why_not(path, error))
+                stored.append(Stored(path.name, None, reasons[-1], step=step))
+                continue
+            stored += (one._replace(step=step) for one in found)
+            notes += [note for note in more if note not in notes]
     if len(reasons) == len(places):
         count, problem = len(places), reasons[0]
         raise FormatError(Message("series.no_checkpoint_read", count=count, problem=problem))
-    return checkpoint_dump(stored, label=label, format=NAME, notes=notes)
+    return checkpoint_dump(stored, label=label, format=NAME, notes=[*notes, *outside])
 
 
 def _places(folder: Path) -> tuple[list[tuple[int, Path]], list[str]]:

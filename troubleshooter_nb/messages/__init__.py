@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from pathlib import PurePath
@@ -16,6 +17,10 @@ from typing import Any
 from troubleshooter_nb.messages.sentences import SENTENCES
 
 Language = str  # "en" or "zh"
+
+# Characters that a terminal acts on or that turn text around, and halves of characters, of which
+# UTF-8 has no bytes. Tabs and new lines are text.
+ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 _JOINED = {";": "lists.semicolon", ",": "lists.comma", " ": "lists.blank"}
 # Set by `options`; here because an error asks for the language that is in force.
@@ -83,6 +88,16 @@ class Message(str):
 
 class Foreign(str):
     """Words that are not ours, of a file, another library or the system: shown as they are."""
+
+
+def visible(text: str) -> str:
+    """Text of others that may be shown anywhere: characters that do something come escaped."""
+    return text if text.isprintable() else ACTING.sub(_escaped, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    number = ord(found[0])
+    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"
 
 
 def told(text: str, language: Language | None = None) -> str:
@@ -189,6 +204,8 @@ def _kept(value: Any) -> Any:
 def _shown(value: Any, language: Language) -> Any:
     if isinstance(value, Message):
         return value.told(language)
+    if isinstance(value, str):
+        return visible(value)
     if isinstance(value, list):
         return _Names([_shown(one, language) for one in value], language)
     if isinstance(value, int) and not isinstance(value, bool):
@@ -215,7 +232,7 @@ class _Names:
 
     def __format__(self, form: str) -> str:
         most = int("".join(filter(str.isdigit, form)) or 0)
-        names = [repr(str(name)) if "r" in form else str(name) for name in self._names]
+        names = [repr(str(name)) if "r" in form else visible(str(name)) for name in self._names]
         shown = names[:most] if most else names
         chinese = self._language == "zh"
         between = {

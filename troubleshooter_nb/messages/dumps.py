@@ -28,6 +28,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "of_value": ("{name!r}: {problem}", "{name!r}：{problem}"),
     "none": ("{name!r}: None has no values; leave out parameters without gradient", "{name!r}：None 没有数值；请去掉没有梯度的参数"),
     "dtype_not_saved": ("{name!r}: cannot save dtype {dtype}; expected numbers", "{name!r}：无法保存 dtype {dtype}；需要数值类型"),
+    "several_processes": ("{count} processes saved into {folder} at the same time: the order is that of their saving, and neighbours may be of different processes", "有 {count} 个进程同时保存到 {folder}：顺序为保存的先后，相邻的数组可能来自不同进程"),
     "arrays_before": ("{folder!r} holds {count} arrays of an earlier save, such as {example}; they are read as part of this dump: empty the folder first", "{folder!r} 中有先前保存的 {count} 个数组，例如 {example}；它们会被当作本次 dump 数据的一部分读取：请先清空文件夹"),
     "name_outside": ("cannot save under the name {name!r}: it is empty or leaves the folder", "无法以 {name!r} 为名保存：名称为空，或指向文件夹之外"),
     "name_hidden": ("cannot save under the name {name!r}: hidden folders and files are not read", "无法以 {name!r} 为名保存：隐藏的文件夹和文件不会被读取"),

@@ -2,6 +2,7 @@
 
 # fmt: off
 MESSAGES: dict[str, tuple[str, str]] = {
+    "new_of_several": ('exist="new" is for one process, this is a run of {count}, each of which would take a folder of its own: give the run a folder', 'exist="new" 只用于单进程；这里共有 {count} 个进程，各自会取不同的文件夹：请为本次运行指定文件夹'),
     # What is missing: what it is, and the line that cures it, which code may follow.
     "compiled": ("ran compiled: what is inside was not seen", "以编译方式运行：看不到内部"),
     "compiled_cure": ("record it uncompiled", "以非编译方式记录"),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib import resources
 from typing import Any
 
-from troubleshooter_nb.naming.characters import printable
+from troubleshooter_nb.messages import visible
 
 # tone -> text colour on a light and on a dark page. As rgb(): JupyterLab's sanitiser drops #hex
 # inside light-dark(). Blue, orange, ochre and violet stay apart for colour-blind readers.
@@ -67,11 +67,8 @@ def join(children: Iterable[object], separator: str = "") -> Markup:
 
 
 def _escaped(value: object) -> str:
-    """A text as HTML; half a pair of surrogates, which UTF-8 has no bytes for, as its number.
-
-    Names of files may hold such a half, and a page that does cannot be sent or written.
-    """
-    return html.escape(printable(str(value)))
+    """A text as HTML; what a terminal would act on, or UTF-8 has no bytes for, comes escaped."""
+    return html.escape(visible(str(value)))
 
 
 def tone(name: str, *children: object, bold: bool = True) -> Markup:

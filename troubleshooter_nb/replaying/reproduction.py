@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import tempfile
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ from troubleshooter_nb.comparison import Comparison
 from troubleshooter_nb.convert.rules import Rule, rules_for
 from troubleshooter_nb.dump import ArraySource, Dump
 from troubleshooter_nb.errors import ArgumentError, EntryNotFoundError, check_kind, path_of
+from troubleshooter_nb.formats.aside import folder_whole
 from troubleshooter_nb.messages import Message, language_in_force
 from troubleshooter_nb.metrics.floats import computable
 from troubleshooter_nb.naming.characters import printable
@@ -86,21 +85,12 @@ def export_reproduction(cmp: Comparison, call: str | int, folder: str | PathLike
         raise ArgumentError(Message("reproductions.nothing", key=call))
     facts = {"format": FORMAT, **{side: one.facts for side, one in sides.items()}}
     script = script_of([one.facts["kind"] for one in sides.values()], language_in_force())
-    target.parent.mkdir(parents=True, exist_ok=True)
-    aside = Path(tempfile.mkdtemp(dir=target.parent, prefix=".writing-"))
-    try:
-        made = aside / "call"  # what mkdtemp makes can be entered by nobody else
-        made.mkdir()
+    with folder_whole(target) as made:
         for side, one in sides.items():
             np.savez(made / f"{side}.npz", **one.arrays)
         text = json.dumps(facts, indent=1, ensure_ascii=True, default=str)
         (made / "call.json").write_text(text + "\n", encoding="utf-8")
         (made / "reproduce.py").write_text(script, encoding="utf-8")
-        if target.is_dir():
-            target.rmdir()
-        os.replace(made, target)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
     return target
 
 

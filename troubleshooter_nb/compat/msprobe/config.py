@@ -20,6 +20,7 @@ from troubleshooter_nb.errors import (
     PathNotFoundError,
     path_of,
 )
+from troubleshooter_nb.formats.file_source import opened
 from troubleshooter_nb.messages import Message, message_of
 
 TASKS = ("statistics", "tensor", "structure", "overflow_check")
@@ -174,7 +175,8 @@ def read_file(file: Path) -> dict[str, Any]:
         As `config_of`.
     """
     try:
-        content = json.loads(file.read_bytes())
+        with opened(file) as (stream, _):
+            content = json.loads(stream.read())
     except FileNotFoundError:
         raise PathNotFoundError(Message("debugger.no_config", file=os.fspath(file))) from None
     except (OSError, ValueError, RecursionError) as error:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from troubleshooter_nb.errors import FormatError, PathNotFoundError
+from troubleshooter_nb.formats.file_source import named, opened
 from troubleshooter_nb.frameworks.named_operators import NamedOperator, is_found
 from troubleshooter_nb.frameworks.recording import ApiCall
 from troubleshooter_nb.messages import Foreign, Message
@@ -78,7 +79,8 @@ def _read(file: Path) -> dict[str, list[str]]:
     import yaml
 
     try:
-        content: Any = yaml.safe_load(file.read_bytes())
+        with named(file), opened(file) as (stream, _):
+            content: Any = yaml.safe_load(stream.read())
     except FileNotFoundError:
         raise PathNotFoundError(Message("debugger.no_config", file=str(file))) from None
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:

@@ -24,7 +24,7 @@ from troubleshooter_nb.errors import (
     PathNotFoundError,
     path_of,
 )
-from troubleshooter_nb.formats.file_source import written_whole
+from troubleshooter_nb.formats.aside import written_whole
 from troubleshooter_nb.formats.hooks_arrays import Arrays as FilesBeside
 from troubleshooter_nb.messages import Message, told
 

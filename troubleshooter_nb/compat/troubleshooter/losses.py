@@ -12,6 +12,7 @@ import numpy as np
 
 from troubleshooter_nb.compat.troubleshooter.log import user_attention, user_warning
 from troubleshooter_nb.errors import ArgumentTypeError, MissingFileError
+from troubleshooter_nb.formats.file_source import refuse_special
 from troubleshooter_nb.formats.missing_path import not_there
 from troubleshooter_nb.messages import Message
 
@@ -110,6 +111,7 @@ def _losses(described: Mapping[str, str], argument: str) -> _Losses:
     file = Path(path)
     if not file.exists():
         raise MissingFileError(not_there(file))
+    refuse_special(file)
     values = []
     with open(file, encoding="utf-8", errors="backslashreplace") as lines:
         for line in lines:

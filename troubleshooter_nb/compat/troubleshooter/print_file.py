@@ -12,6 +12,7 @@ import numpy as np
 
 from troubleshooter_nb.compat.troubleshooter.log import user_attention, user_warning
 from troubleshooter_nb.errors import ArgumentError
+from troubleshooter_nb.formats.file_source import refuse_special
 from troubleshooter_nb.formats.npy_dir import safe_name
 from troubleshooter_nb.formats.npy_file import write_npy
 from troubleshooter_nb.formats.print_text import MARK, open_print_text
@@ -45,6 +46,7 @@ def save_convert(file: str | PathLike[str], output_path: str | PathLike[str]) ->
     shortened to ``...``, and for a print file that was cut off.
     """
     file, folder = Path(file), Path(output_path)
+    refuse_special(file)
     prints = _of_print_file(file.read_bytes(), file.name) or _of_text(file)
     folder.mkdir(parents=True, exist_ok=True)
     for name, array, problem in prints:

@@ -29,7 +29,7 @@ from troubleshooter_nb.errors import (
     check_kind,
 )
 from troubleshooter_nb.formats import as_dump
-from troubleshooter_nb.formats.file_source import written_whole
+from troubleshooter_nb.formats.aside import folder_aside, written_whole
 from troubleshooter_nb.formats.mapping_file import peer_parts
 from troubleshooter_nb.formats.missing_path import not_there
 from troubleshooter_nb.frameworks import Adapter, adapter_of_network, require
@@ -325,8 +325,8 @@ def _folder_of_all(folder: Path) -> Iterator[Path]:
     missing = [made for made in (folder, *folder.parents) if not made.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        with tempfile.TemporaryDirectory(prefix=".writing-", dir=folder) as aside:
-            yield Path(aside)
+        with folder_aside(folder, folder) as aside:
+            yield aside
     except BaseException:
         with contextlib.suppress(OSError):
             for made in missing:

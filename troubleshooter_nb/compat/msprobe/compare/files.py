@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 from troubleshooter_nb.compat.msprobe.compare.tables import Table
 from troubleshooter_nb.errors import WriteError, check_extra
-from troubleshooter_nb.formats.file_source import written_whole
+from troubleshooter_nb.formats.aside import written_whole
 from troubleshooter_nb.messages import Message, told
 from troubleshooter_nb.naming.characters import for_sheet, without_formula
 

@@ -11,7 +11,7 @@ from typing import Any
 from troubleshooter_nb.compat.msprobe.compare.files import Names, check_xlsx, sheet_cell
 from troubleshooter_nb.compat.msprobe.compare.tables import NAMES
 from troubleshooter_nb.errors import FormatError, PathNotFoundError
-from troubleshooter_nb.formats.file_source import written_whole
+from troubleshooter_nb.formats.aside import written_whole
 from troubleshooter_nb.formats.missing_path import not_there
 from troubleshooter_nb.formats.yaml_text import loaded_once
 from troubleshooter_nb.messages import Foreign, Message

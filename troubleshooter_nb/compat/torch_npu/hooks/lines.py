@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from troubleshooter_nb.errors import FormatError
+from troubleshooter_nb.formats.file_source import refuse_special
 from troubleshooter_nb.formats.hooks_file import is_real_pickle
 from troubleshooter_nb.messages import Message
 
@@ -59,6 +60,7 @@ def lines_of_file(path: Path) -> Iterator[TensorLine]:
     if is_real_pickle(path):
         what = Message("hooks.real_pickle")
         raise FormatError(Message("files.in_file", file=path.name, what=what))
+    refuse_special(path)
     with path.open("rb") as file:
         for number, text in enumerate(file, 1):
             if not text.isspace():
