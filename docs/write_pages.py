@@ -100,8 +100,8 @@ GROUPS = {
     "Record and save": "record Recording Schedule save save_grad save_dump seed_all Seeded",
     "Open": "open_dump Dump ArraySource RunCard merge_ranks missing_places open_series Series",
     "Compare": (
-        "compare Comparison TensorDiff Finding Explanation Check Tolerance measure_noise NoiseModel "
-        "assert_same diff_checkpoints CheckpointDiff compare_series SeriesComparison"
+        "compare Comparison PairRows TensorDiff Finding Explanation Check Tolerance measure_noise "
+        "NoiseModel assert_same diff_checkpoints CheckpointDiff compare_series SeriesComparison"
     ),
     "While it runs": "Difference Differences watch_overflow Overflow replay export_reproduction",
     "Pair": "pair_dumps Pairing read_mapping write_mapping MappingFile",
