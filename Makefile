@@ -12,11 +12,13 @@ pin = "$$(grep '^$(1)==' constraints/full.txt)"
 # Jupyter refuses to run as root (a container, say) unless told.
 ALLOW_ROOT = $(shell [ "$$(id -u)" = 0 ] && echo --allow-root)
 
-.PHONY: help demo lab check test test-long bench clean distclean
+.PHONY: help demo lab docs first-hour check test test-long bench clean distclean
 help:
 	@echo "make demo       run a template to a proved cause; prints the verdict and the files it wrote"
 	@echo "                LEFT=... RIGHT=... takes two runs of your own"
 	@echo "make lab        open the template notebooks in JupyterLab"
+	@echo "make docs       build the documentation into build/docs"
+	@echo "make first-hour run the documented first hour from a wheel in a fresh environment"
 	@echo "make check      lint, types and a core set of tests, in two or three minutes"
 	@echo "make test       lint, types and all tests, in both environments"
 	@echo "make test-long  the tests with far more random cases"
@@ -55,6 +57,21 @@ demo: $(FULL)
 lab: $(FULL)
 	.venv/bin/jupyter lab $(ALLOW_ROOT) notebooks/
 
+# Every warning of Sphinx is an error. DOCS_PYTHON=... takes an environment that is there already.
+DOCS := .venv-docs/.installed
+DOCS_PYTHON := .venv-docs/bin/python
+$(DOCS): pyproject.toml constraints/docs.txt
+	$(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/python -m pip install --quiet -c constraints/docs.txt -e '.[docs]'
+	touch $@
+
+docs: $(if $(filter file,$(origin DOCS_PYTHON)),$(DOCS))
+	$(DOCS_PYTHON) -m sphinx -W --keep-going -q -b html -d build/doctrees docs build/docs
+	@echo "build/docs/index.html"
+
+first-hour:
+	@PYTHON=$(PYTHON) bash tests/first_hour.sh
+
 # parts.py installs all environments as its first parts, so that their time is in the table.
 test:
 	@$(PYTHON) .ci/parts.py
@@ -74,4 +91,4 @@ clean:
 	find troubleshooter_nb tests benchmarks notebooks -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean
-	rm -rf .venv .venv-core node_modules
+	rm -rf .venv .venv-core .venv-docs node_modules

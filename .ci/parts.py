@@ -38,6 +38,7 @@ CHECKED = """
     tests/widgets/test_page_files.py tests/widgets/test_page_in_node.py
     tests/templates/test_parameters.py tests/templates/test_private.py
     tests/cli/test_words.py tests/cli/test_compare.py
+    tests/docs/test_links.py tests/docs/test_pages.py
 """.split()
 # A file stays on one worker, which makes what its tests share once; the folders' order is kept,
 # in which the browsers, slow and few, come early.

@@ -79,7 +79,7 @@ def main() -> int:
     warnings.simplefilter("ignore")
     said: Said = {}
     proofs: Said = {}
-    made_by: list[str] = []
+    made_by = ["being drawn"]  # also a run that is drawn says something
     listen(said, made_by)
     with tempfile.TemporaryDirectory() as folder, tnb.option_context(language=options.language):
         for name, run in runs(options.seed, options.controls, Path(folder)):

@@ -63,7 +63,11 @@ def test_environment_yml_has_the_ranges_of_pyproject():
 
 @pytest.mark.parametrize(
     ("file", "extras"),
-    [("full.txt", ["all", "dev"]), ("core.txt", ["excel", "netcdf", "test"])],
+    [
+        ("full.txt", ["all", "dev"]),
+        ("core.txt", ["excel", "netcdf", "test"]),
+        ("docs.txt", ["docs"]),
+    ],
 )
 def test_constraints_pin_every_requirement_inside_its_range(file, extras):
     lines = (ROOT / "constraints" / file).read_text().splitlines()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from time import sleep
 
 import numpy as np
 import pandas as pd
@@ -90,14 +91,50 @@ def test_a_name_that_looks_like_a_formula_is_quoted_in_spreadsheets(cmp, tmp_pat
 def test_a_pipe_in_a_name_does_not_break_the_markdown_table(cmp, tmp_path):
     lines = tnb.export(cmp, tmp_path / "t.md").read_text("utf-8").splitlines()
     said, lines = lines[: lines.index("")], lines[lines.index("") + 1 :]
+    lines = lines[: lines.index("")] if "" in lines else lines
     assert all(line.startswith("    ") for line in said)
     columns = {line.count("|") - line.count("\\|") for line in lines}
     assert len(columns) == 1
     assert any("a\\|b" in line or "=cmd\\|x" in line for line in lines)
 
 
-def test_text_is_the_text_repr(cmp, tmp_path):
-    assert tnb.export(cmp, tmp_path / "t.txt").read_text("utf-8") == repr(cmp) + "\n"
+def test_text_has_all_rows_whole_and_the_explanation(tmp_path):
+    name = "a_network_with_a_very_long_name_of_its_own.blocks_of_many_kinds.{}.attention.weight"
+    right = {name.format(n): np.arange(6.0) + n for n in range(40)}
+    left = right | {name.format(3): np.arange(6.0)}
+    compared = tnb.compare(left, right, progress=False)
+    text = tnb.export(compared, tmp_path / "t.txt").read_text("utf-8")
+    assert all(name.format(n) in text for n in range(40))
+    assert "…" not in text.split("\n\n")[0].replace("…|Δ|…", "")
+    assert text.endswith(f"\n\n{compared.explain()}\n")
+    # On a screen it is as short as ever.
+    assert len(repr(compared).splitlines()) <= 25
+    assert max(map(len, repr(compared).splitlines())) <= 100
+    pairs = tnb.pair_dumps(left, right)
+    assert len(tnb.export(pairs, tmp_path / "p.txt").read_text("utf-8").splitlines()) > 40
+
+
+def test_markdown_for_an_issue_has_ten_rows_the_first_difference_among_them(tmp_path):
+    rng = np.random.default_rng(0)
+    right = {f"layer{n}.weight": rng.normal(size=8) for n in range(40)}
+    left = {name: value * (1 + 1e-3 * n) for n, (name, value) in enumerate(right.items())}
+    compared = tnb.compare(left, right, progress=False)
+    said, table, rest = tnb.export(compared, tmp_path / "t.md").read_text("utf-8").split("\n\n")
+    assert len(table.splitlines()) == 12
+    assert f"| {compared.columns.first} | " in table
+    assert str(compared.explain()).splitlines()[-1].strip() in said
+    assert rest.startswith("30 more rows")
+    diff = tnb.diff_checkpoints(left, right)
+    _, table, rest = tnb.export(diff, tmp_path / "d.md").read_text("utf-8").split("\n\n")
+    assert len(table.splitlines()) == 12
+    assert "layer39.weight" in table
+
+
+def test_a_workbook_does_not_tell_when_it_was_made(cmp, tmp_path, monkeypatch):
+    openpyxl = pytest.importorskip("openpyxl")
+    files = [tnb.export(cmp, tmp_path / f"{n}.xlsx") for n in range(2) if not sleep(2.1 * n)]
+    assert files[0].read_bytes() == files[1].read_bytes()
+    assert openpyxl.load_workbook(files[0]).properties.modified.year == 1980
 
 
 @pytest.mark.parametrize("pick", ["dump", "pairing", "diff", "card"])

@@ -31,7 +31,7 @@ if typing.TYPE_CHECKING:
     from troubleshooter_nb.capture.saving import save, save_grad
     from troubleshooter_nb.capture.schedule import Schedule
     from troubleshooter_nb.checkpoint_diff import CheckpointDiff
-    from troubleshooter_nb.comparison import Check, Comparison, Explanation, Finding, TensorDiff
+    from troubleshooter_nb.comparison import Comparison, Explanation, PairRows, TensorDiff
     from troubleshooter_nb.convert.apply import convert_weights
     from troubleshooter_nb.convert.draft import draft_weight_map
     from troubleshooter_nb.dump import ArraySource, Dump
@@ -59,6 +59,7 @@ if typing.TYPE_CHECKING:
         WeightMapError,
         WriteError,
     )
+    from troubleshooter_nb.findings import Check, Finding
     from troubleshooter_nb.formats import open_dump, save_dump
     from troubleshooter_nb.formats.mapping_file import read_weight_map, write_weight_map
     from troubleshooter_nb.formats.pairing_files import read_mapping
@@ -109,6 +110,7 @@ __all__ = [
     "Outcome",
     "Overflow",
     "OverflowFoundError",
+    "PairRows",
     "Pairing",
     "PairingError",
     "PathNotFoundError",
@@ -180,7 +182,8 @@ _HOMES = {
     ".capture.saving": "save save_grad",
     ".capture.schedule": "Schedule",
     ".checkpoint_diff": "CheckpointDiff",
-    ".comparison": "Check Comparison Explanation Finding TensorDiff",
+    ".comparison": "Comparison Explanation PairRows TensorDiff",
+    ".findings": "Check Finding",
     ".convert.apply": "convert_weights",
     ".convert.draft": "draft_weight_map",
     ".dump": "ArraySource Dump",

@@ -10,7 +10,8 @@ import pandas as pd
 import xarray as xr
 
 from troubleshooter_nb.columns.checkpoints import BLOCK_COLUMNS, STRUCTURE
-from troubleshooter_nb.comparison import Comparison, Explanation, Finding, exit_code
+from troubleshooter_nb.comparison import Comparison, Explanation, exit_code
+from troubleshooter_nb.findings import Finding
 from troubleshooter_nb.gaps import Gap, exit_code_with, gaps_of_notes
 from troubleshooter_nb.messages import Message, ids_of
 from troubleshooter_nb.naming import ASIDE_ROLES

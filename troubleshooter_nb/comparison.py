@@ -17,7 +17,13 @@ from troubleshooter_nb.columns.column import attributes
 from troubleshooter_nb.columns.pairs import MADE_OF_PAIRS
 from troubleshooter_nb.dump import ArraySource
 from troubleshooter_nb.edges import fed_otherwise
-from troubleshooter_nb.errors import AmbiguousEntryError, EntryNotFoundError, ReadError
+from troubleshooter_nb.errors import (
+    AmbiguousEntryError,
+    ArgumentError,
+    EntryNotFoundError,
+    ReadError,
+)
+from troubleshooter_nb.findings import Check, Checks, Finding, Findings
 from troubleshooter_nb.gaps import Gap, exit_code_with
 from troubleshooter_nb.messages import Message, plain
 from troubleshooter_nb.metrics.floats import are_exact, computable, dtype_from_token
@@ -32,11 +38,11 @@ from troubleshooter_nb.metrics.verdict import Tolerance, is_open
 from troubleshooter_nb.naming.closeness import close_names
 from troubleshooter_nb.options import get_options
 from troubleshooter_nb.pairing import Pairing
-from troubleshooter_nb.render.comparison_view import comparison_html, diff_html
+from troubleshooter_nb.render.comparison_view import comparison_html, diff_html, rows_html
 from troubleshooter_nb.render.explanation import explanation_html, explanation_text
 from troubleshooter_nb.render.plots import ComparisonPlots, DiffPlots
 from troubleshooter_nb.render.rows import Pairs
-from troubleshooter_nb.render.text import comparison_text, diff_text, verdict_line
+from troubleshooter_nb.render.text import comparison_text, diff_text, rows_text, verdict_line
 from troubleshooter_nb.render.words import DIFFERING
 from troubleshooter_nb.run_card import RunCard
 from troubleshooter_nb.shapes import are_shape, is_shape, with_shape_texts, with_shape_tuples
@@ -54,52 +60,6 @@ _CALLS = {
     "diagnose": "compare(..., diagnose=True)",
 }
 _STATISTICS = ("min", "max", "mean", "l2", "zero_count")
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A proved cause of a difference.
-
-    Attributes
-    ----------
-    cause : str
-        Id of a cause; `catalogue.CAUSES` has all of them.
-    pair : int
-        Pair number where it acts.
-    confidence : float
-        0 to 1, from the residual left after undoing the cause and after undoing its best rival.
-    evidence : mapping
-        JSON-able numbers and texts that prove it. A text is a message, a name, or a word that
-        code compares: `catalogue.WORDS` has its Chinese.
-    advice : str
-        Id of the cause whose `repair` in the catalogue says what to do.
-    """
-
-    cause: str
-    pair: int
-    confidence: float
-    evidence: Mapping[str, Any]
-    advice: str = ""
-
-
-@dataclass(frozen=True)
-class Check:
-    """One thing that must hold before outputs of two runs mean anything side by side.
-
-    Attributes
-    ----------
-    what : str
-        "inputs", "padding" (inputs differ in padded tokens alone), "parameters", "buffers",
-        "layouts", "dtypes", "settings", "cards" or "coverage".
-    status : {"ok", "bad", "note", "unknown"}
-        Holds; does not; does not, but need not; cannot be told from what was recorded.
-    values : mapping
-        JSON-able counts and names that fill its sentence.
-    """
-
-    what: str
-    status: str
-    values: Mapping[str, Any]
 
 
 @dataclass(frozen=True, repr=False)
@@ -160,9 +120,9 @@ class Comparison:
     left_label, right_label : str
     left_card, right_card : RunCard
     findings : tuple of Finding
-        Proved causes, the one that explains the first difference before others.
+        Proved causes, the one that explains the first difference before others; shows them.
     preflight : tuple of Check
-        Whether the two runs can be compared at all.
+        Whether the two runs can be compared at all; shows what holds and what does not.
     evidence : mapping of int to xarray.Dataset
         Drill-down data of at most 8 pairs, so that the display never needs the files again.
     notes : tuple of str
@@ -181,10 +141,10 @@ class Comparison:
     result: xr.Dataset
     pairing: Pairing
     tolerance: Tolerance
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[Finding, ...] = Findings()
     evidence: Mapping[int, xr.Dataset] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    preflight: tuple[Check, ...] = ()
+    preflight: tuple[Check, ...] = Checks()
     observed: Mapping[str, Any] = field(default_factory=dict)
     gaps: tuple[Gap, ...] = ()
 
@@ -195,6 +155,8 @@ class Comparison:
             table = table.copy(deep=False)
             del table.attrs["found"]
         object.__setattr__(self, "result", table)
+        object.__setattr__(self, "findings", Findings(self.findings))
+        object.__setattr__(self, "preflight", Checks(self.preflight))
 
     @cached_property
     def columns(self) -> Pairs:
@@ -309,10 +271,7 @@ class Comparison:
         """
         keep = np.ones(len(self), bool)
         for column, wanted in conditions.items():
-            if column not in self.result:
-                raise EntryNotFoundError(
-                    Message("arguments.no_column", name=column, columns=list(self.result))
-                )
+            self._check_column(column)
             values, of_shapes = self.result[column].values, column in ("left_shape", "right_shape")
             is_one = of_shapes and is_shape(wanted)
             choices = wanted if isinstance(wanted, (list, tuple, set)) and not is_one else [wanted]
@@ -323,6 +282,55 @@ class Comparison:
         kept = self._rows(np.flatnonzero(keep))
         first = first_difference(kept.columns)
         return replace(kept, result=kept.result.assign_attrs(first_divergence=first))
+
+    def around(self, key: str | int | None = None, rows: int = 5) -> PairRows:
+        """The rows around a pair, in execution order: what still agreed, and what came of it.
+
+        Parameters
+        ----------
+        key : str or int, optional
+            As for ``cmp[key]``; default the first difference, or the first row where none differs.
+        rows : int
+            So many before it and so many after it.
+
+        Raises
+        ------
+        EntryNotFoundError, AmbiguousEntryError
+            As ``cmp[key]``.
+        """
+        first = self.columns.first
+        row = (first or 0) if key is None else self._row(key)
+        shown = np.arange(max(row - rows, 0), min(row + rows + 1, len(self)))
+        return PairRows(self, tuple(shown.tolist()))
+
+    def by(self, *columns: str) -> pd.DataFrame:
+        """What became of the pairs, counted by the values of one or more columns of the table.
+
+        ``cmp.by("step", "rank")`` tells steps and ranks apart, ``cmp.by("origin")`` what created a
+        difference from what carries it, ``cmp.by("role", "direction")`` parameters and gradients.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row for each value, or combination of values, in order, with ``pairs``, ``passed``,
+            ``failed`` and ``largest_rel_l2``, nan where nothing was measured.
+
+        Raises
+        ------
+        EntryNotFoundError
+            If the table has no such column.
+        ArgumentError
+            If none is named.
+        """
+        if not columns:
+            raise ArgumentError(Message("arguments.no_columns_to_count"))
+        for column in columns:
+            self._check_column(column)
+        table = self.to_dataframe()
+        groups = table.groupby(list(columns), sort=True)
+        passed = groups["passed"].sum().astype(int)
+        counts = {"pairs": groups.size(), "passed": passed, "failed": groups.size() - passed}
+        return pd.DataFrame({**counts, "largest_rel_l2": groups["rel_l2_error"].max()})
 
     def to_dataset(self) -> xr.Dataset:
         """The table, a copy of `result` in which shapes are text, such as 64x128.
@@ -445,6 +453,11 @@ class Comparison:
     def _rows(self, rows: np.ndarray) -> Comparison:
         kept = {new: self.evidence[old] for new, old in enumerate(rows) if old in self.evidence}
         return replace(self, result=taken(self.result, "pair", rows), evidence=kept)
+
+    def _check_column(self, column: str) -> None:
+        if column not in self.result:
+            known = list(self.result)
+            raise EntryNotFoundError(Message("arguments.no_column", name=column, columns=known))
 
     def _row(self, key: str | int) -> int:
         if isinstance(key, (int, np.integer)):
@@ -609,6 +622,37 @@ class TensorDiff:
 
     def _name(self) -> str:
         return str(self.row["left"].values) or str(self.row["right"].values)
+
+
+@dataclass(frozen=True, repr=False)
+class PairRows:
+    """Some rows of a comparison's table; see `Comparison.around`.
+
+    Attributes
+    ----------
+    comparison : Comparison
+        The whole one.
+    rows : tuple of int
+        Places in its table.
+    """
+
+    comparison: Comparison
+    rows: tuple[int, ...]
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return len(self.rows)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """These rows with every column."""
+        return self.comparison.to_dataframe().iloc[list(self.rows)]
+
+    def __repr__(self) -> str:
+        """The table with its titles, what created a difference marked."""
+        return rows_text(self.comparison.columns, self.rows, self.comparison._facts())
+
+    def _repr_html_(self) -> str:
+        return rows_html(self.comparison.columns, self.rows, self.comparison._facts())
 
 
 @dataclass(frozen=True, repr=False)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
+import re
+import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from os import PathLike
@@ -46,6 +49,7 @@ from troubleshooter_nb.pairing import Pairing
 from troubleshooter_nb.render.cells import FORMATS, cell_text
 from troubleshooter_nb.render.explanation import cause_proof, cause_repair, cause_title
 from troubleshooter_nb.render.html import page
+from troubleshooter_nb.render.lines import whole_texts
 from troubleshooter_nb.render.rows import Entries
 from troubleshooter_nb.run_card import RunCard
 from troubleshooter_nb.table import Table, table_of
@@ -74,18 +78,22 @@ def export(obj: Reportable, path: str | PathLike[str]) -> Path:
     obj : Dump, Pairing, WeightMap, Comparison, CheckpointDiff, TensorDiff, RunCard, ...
         Also a SeriesComparison, a Series, an Overflow, or an Explanation.
     path : str or path-like
-        ``.html`` one self-contained page; ``.txt`` the text repr; ``.csv`` ``.json`` ``.xlsx``
-        the table of `to_dataframe` (``.xlsx`` needs the extra ``excel``), with all columns by
-        their names; ``.md`` the columns that a person reads, under their titles. Of a
-        Comparison ``.json`` is an object with ``verdict, passed``, what `Comparison.to_dict` has,
-        ``histogram``, ``infinite`` (where columns are infinite) and ``pairs``; ``.nc`` is its
-        table with all that was found (extra ``netcdf``). `open_comparison` opens both. ``.md``
-        begins with `Comparison.explain`, and ``.xlsx`` has the sheets ``pairs``, ``findings`` and
-        ``checks``. Of a CheckpointDiff the same, with ``tensors`` for the pairs and
+        - ``.html``: one self-contained page.
+        - ``.txt``: the text repr with all its rows and columns, then what `explain` says.
+        - ``.md``: for an issue, the columns that a person reads, under their titles; of a
+          Comparison or CheckpointDiff what `explain` says and the ten rows that matter most.
+        - ``.csv``, ``.json``, ``.xlsx``: the table of `to_dataframe`, with all columns by their
+          names (``.xlsx`` needs the extra ``excel``; the same object gives the same bytes).
+        - ``.nc``: of a Comparison its table with all that was found (extra ``netcdf``).
+
+        Of a Comparison ``.json`` is an object with ``verdict, passed``, what `Comparison.to_dict`
+        has, ``histogram``, ``infinite`` (where columns are infinite) and ``pairs``, and ``.xlsx``
+        has the sheets ``pairs``, ``findings`` and ``checks``; `open_comparison` opens ``.json`` and
+        ``.nc``. Of a CheckpointDiff the same, with ``tensors`` for the pairs and
         ``same_structure, relative_change, learning_rate, renames`` besides; without values only
-        what is known without. An Explanation is text and has no table: ``.html``,
-        ``.txt`` and ``.md``; a Series has no page. Text that a spreadsheet would run as a formula
-        is written with an apostrophe in front.
+        what is known without. An Explanation is text and has no table: ``.html``, ``.txt`` and
+        ``.md``; a Series has no page. Text that a spreadsheet would run as a formula is written
+        with an apostrophe in front.
 
     Returns
     -------
@@ -159,7 +167,11 @@ def _html(obj: Any, path: Path) -> None:
 
 
 def _text(obj: Reportable, path: Path) -> None:
-    path.write_text(repr(obj) + "\n", encoding="utf-8")
+    with whole_texts():
+        text = repr(obj)
+        if isinstance(obj, Comparison | CheckpointDiff):
+            text += f"\n\n{obj.explain()}"
+    path.write_text(text + "\n", encoding="utf-8")
 
 
 def _csv(obj: _Tabular, path: Path) -> None:
@@ -244,7 +256,10 @@ def _markdown(obj: Reportable, path: Path) -> None:
         lines = _as_code(str(obj).splitlines())
     elif isinstance(obj, Comparison | CheckpointDiff):
         lines = [*_as_code([obj.verdict, *str(obj.explain()).splitlines()]), ""]
-        lines += _markdown_table(obj)
+        rows = _for_an_issue(obj)
+        lines += _markdown_table(obj, rows)
+        if more := len(obj) - len(rows):
+            lines += ["", told(Message("pages.rows_elsewhere", count=more))]
     else:
         lines = _markdown_table(obj)
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -255,15 +270,31 @@ def _as_code(said: Sequence[str]) -> list[str]:
     return [f"    {visible(_one_line(line))}" for line in said]
 
 
-def _markdown_table(obj: _Tabular) -> list[str]:
+def _for_an_issue(obj: Comparison | CheckpointDiff) -> list[int]:
+    """As many rows as an issue bears: those that the answer speaks of, and the worst, in order."""
+    if len(obj) <= _MOST_ROWS:
+        return list(range(len(obj)))
+    if isinstance(obj, Comparison):
+        named = [finding.pair for finding in obj.findings]
+        return sorted(obj.columns.worst(_MOST_ROWS, named))
+    table = obj.to_dataframe()
+    table["is_fine"] = table["passed"] | table["expected"]
+    worst = table.sort_values(["is_fine", "relative_change"], ascending=[True, False])
+    return sorted(worst.index[:_MOST_ROWS].tolist())
+
+
+def _markdown_table(obj: _Tabular, only: Sequence[int] | None = None) -> list[str]:
     """The table as a person reads it: titles, and figures in the formats of their columns."""
     language = str(get_options()["language"])
     columns, rows = _as_read(obj)
     titles = [column.titled(language) for column in columns]
     sides = ["---" if column.is_left else "---:" for column in columns]
     lines = [_markdown_row(titles), _markdown_row(sides)]
-    for row in rows:
-        lines.append(_markdown_row(cell_text(one, row, language, "markdown") for one in columns))
+    wanted = None if only is None else set(only)
+    for i, row in enumerate(rows):
+        if wanted is None or i in wanted:
+            cells = (cell_text(one, row, language, "markdown") for one in columns)
+            lines.append(_markdown_row(cells))
     return lines
 
 
@@ -311,10 +342,25 @@ def _excel(obj: _Tabular, path: Path) -> None:
         checks = [asdict(c) | {"values": json.dumps(c.values)} for c in compared.preflight]
         sheets["findings"] = pd.DataFrame(findings, columns=_FINDING)
         sheets["checks"] = pd.DataFrame(checks, columns=["what", "status", "values"])
-    with pd.ExcelWriter(path) as writer:
+    book = io.BytesIO()
+    with pd.ExcelWriter(book, engine="openpyxl") as writer:
         for sheet, table in sheets.items():
             _harmless(table, in_sheet=True).to_excel(writer, sheet_name=sheet, index=False)
         _dress(writer.sheets[name], _declared(obj))
+    _write_without_times(book, path)
+
+
+def _write_without_times(book: io.BytesIO, path: Path) -> None:
+    """A workbook, which is a zip, whose bytes do not tell when it was made."""
+    with (
+        zipfile.ZipFile(book) as made,
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as timeless,
+    ):
+        for name in made.namelist():
+            content = made.read(name)
+            if name == "docProps/core.xml":
+                content = re.sub(rb"(<dcterms:(\w+)[^>]*>)[^<]*(?=</dcterms:\2>)", _EPOCH, content)
+            timeless.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
 
 
 def _dress(sheet: Any, declared: Mapping[str, Column]) -> None:
@@ -350,6 +396,8 @@ _DECLARED: Mapping[type, Mapping[str, Column]] = {
     Overflow: OVERFLOW_COLUMNS,
     RunCard: FACT_COLUMNS,
 }
+_MOST_ROWS = 10  # of the table in an .md
+_EPOCH = rb"\g<1>1980-01-01T00:00:00Z"  # the first time that a zip knows
 _SHEETS: Mapping[type, str] = {Comparison: "pairs", CheckpointDiff: "tensors"}
 _FINDING = ["cause", "title", "pair", "confidence", "proof", "repair", "evidence"]
 _WRITERS: dict[str, Callable[[Any, Path], None]] = {

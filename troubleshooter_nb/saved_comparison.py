@@ -14,9 +14,10 @@ import xarray as xr
 
 from troubleshooter_nb.columns.column import described
 from troubleshooter_nb.columns.pairs import RESULT_COLUMNS
-from troubleshooter_nb.comparison import SCHEMA, Check, Comparison, Finding, with_histogram
+from troubleshooter_nb.comparison import SCHEMA, Comparison, with_histogram
 from troubleshooter_nb.dump import Dump, Entry, object_array
 from troubleshooter_nb.errors import ExtraMissingError, FormatError, check_extra, path_of
+from troubleshooter_nb.findings import Check, Finding
 from troubleshooter_nb.formats.file_source import named, opened, refuse_special
 from troubleshooter_nb.gaps import Gap
 from troubleshooter_nb.messages import Foreign, Message, message_of, restored

@@ -10,9 +10,10 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from tests.cli.running import in_terminal
-from tests.messages.rules import english_in
+from tests.messages.rules import CHINESE, english_in
 from troubleshooter_nb.cli import notebook as verb
 from troubleshooter_nb.render.lines import width
+from troubleshooter_nb.templates.parameters import parameters_of
 from troubleshooter_nb.templates.shipped import templates
 
 ENDS = """
@@ -86,7 +87,10 @@ def test_the_list_for_machines(said):
 def test_a_copy_is_the_template_and_replaces_nothing(said):
     code, out, _ = said("notebook", "new", "dump_comparison")
     assert (code, out.splitlines()[0]) == (0, "written: dump_comparison.ipynb")
-    original = templates()["dump_comparison"].path.read_bytes()
+    stored = json.loads(templates()["dump_comparison"].path.read_text("utf-8"))
+    for cell in stored["cells"]:
+        cell["metadata"].pop("troubleshooter_nb", None)  # its Chinese
+    original = (json.dumps(stored, indent=1, ensure_ascii=False) + "\n").encode()
     assert Path("dump_comparison.ipynb").read_bytes() == original
     Path("dump_comparison.ipynb").write_text("mine")
     code, _, err = said("notebook", "new", "dump_comparison")
@@ -95,6 +99,22 @@ def test_a_copy_is_the_template_and_replaces_nothing(said):
     assert Path("dump_comparison.ipynb").read_text() == "mine"
     assert said("notebook", "new", "dump_comparison", "--force")[0] == 0
     assert Path("dump_comparison.ipynb").read_bytes() == original
+
+
+@pytest.mark.parametrize("name", templates())
+def test_a_copy_is_chinese_in_chinese(said, monkeypatch, name):
+    monkeypatch.setenv("TNB_LANGUAGE", "zh")
+    assert said("notebook", "new", name)[0] == 0
+    copy = nbformat.read(f"{name}.ipynb", as_version=4)
+    assert [one.metadata for one in copy.cells if "troubleshooter_nb" in one.metadata] == []
+    assert parameters_of(copy)["language"].default == '"zh"'
+    prose = [one.source for one in copy.cells if one.cell_type == "markdown"]
+    assert [text for text in prose if not CHINESE.search(text)] == []
+    # What lists it says the same of its parameters.
+    listed = json.loads(said("notebook", "list", name, "--json")[1])[0]["parameters"]
+    assert listed == [vars(one) for one in parameters_of(copy).values()]
+    assert said("notebook", "new", name, "--force", "--language", "en")[0] == 0
+    assert parameters_of(nbformat.read(f"{name}.ipynb", as_version=4))["language"].default == '"en"'
 
 
 def test_a_copy_goes_where_it_is_asked_to(said):

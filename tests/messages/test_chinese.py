@@ -21,8 +21,8 @@ from tests.analysis.test_engine import Interrupting
 from tests.messages.rules import english_in
 from tests.render.test_proofs import EVIDENCE, FIGURES, NUMBER, gaps
 from troubleshooter_nb.catalogue import CAUSES
-from troubleshooter_nb.comparison import Check, Finding
 from troubleshooter_nb.dump import ArrayInMemory, Dump, Entry
+from troubleshooter_nb.findings import Check, Finding
 from troubleshooter_nb.messages import SENTENCES, Message, told
 from troubleshooter_nb.metrics.verdict import of_both
 from troubleshooter_nb.naming import Site

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(scope="module", params=["fused_pairs", "portable_pairs"])
+@pytest.fixture(scope="module", params=["fused_pairs", "avx2_pairs", "portable_pairs"])
 def kernel(request):
     return compiled.kernel(request.param)
 
@@ -175,7 +175,7 @@ EXTREMES = {
     seed=st.integers(0, 2**32 - 1),
 )
 @settings(deadline=None, max_examples=5000 if LONG else 150)
-@pytest.mark.parametrize("name", ["fused_pairs", "portable_pairs"])
+@pytest.mark.parametrize("name", ["fused_pairs", "avx2_pairs", "portable_pairs"])
 def test_any_two_sides_have_the_same_bits(
     name, left, right, size, spoiled, copied, equal_nan, tolerance, seed
 ):
@@ -362,7 +362,7 @@ def test_a_run_of_blocks_of_any_dtype_has_the_figures_of_its_blocks(kernel, toke
     same_bits(whole, pair_run(left, right, 7, None, **tolerance))
 
 
-@pytest.mark.parametrize("loop", ["fused_pairs", "portable_pairs", None])
+@pytest.mark.parametrize("loop", ["fused_pairs", "avx2_pairs", "portable_pairs", None])
 def test_many_pairs_have_the_bits_of_each(loop):
     rng = np.random.default_rng(10)
     lefts, rights = [], []

@@ -9,6 +9,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from tests.notebooks.checks import faults_of
+
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 sys.path.insert(0, str(NOTEBOOKS))
 
@@ -36,6 +38,7 @@ class Demo:
             raise RuntimeError(record.problem)
         assert record.exit_code is not None
         assert private_in(nbformat.writes(record.notebook)) == []
+        assert list(faults_of(record.notebook)) == []
         return record.notebook
 
     @staticmethod

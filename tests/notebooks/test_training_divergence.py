@@ -31,9 +31,29 @@ def test_the_example_finds_the_step_and_the_rule(run_demo):
 
 @pytest.mark.notebook
 @pytest.mark.torch
-def test_a_part_of_the_inputs_is_refused(run_demo, tmp_path):
-    with pytest.raises(Exception, match="fill in both logs and both dumps"):
-        run_demo.execute(TEMPLATE, {"left_log": str(tmp_path)})
+def test_one_log_alone_is_refused(run_demo):
+    with pytest.raises(Exception, match="fill in both left and right"):
+        run_demo.execute(TEMPLATE, {"left_log": "loss.log"})
+
+
+@pytest.mark.notebook
+def test_two_logs_alone_say_where_the_curves_part(run_demo, tmp_path):
+    for side, slope in (("ours", 0.5), ("theirs", 0.1)):
+        (tmp_path / side).mkdir()
+        losses = [2.0 - 0.1 * n - (slope * (n - 4) if n > 4 else 0.0) for n in range(12)]
+        lines = [f"step {n} loss {loss:.6f}" for n, loss in enumerate(losses)]
+        (tmp_path / side / "loss.log").write_text("\n".join(lines))
+    left, right = (str(tmp_path / side / "loss.log") for side in ("ours", "theirs"))
+    logs = {"left_log": left, "right_log": right}
+    notebook = run_demo.execute(TEMPLATE, logs)
+    assert run_demo.verdict(notebook) == "✗ loss: the curves part at step 5 (6 of 12)"
+    shown = [
+        o.data["text/plain"] for c in notebook.cells for o in c.get("outputs", []) if "data" in o
+    ]
+    # Both files have one name; what tells them apart is the folder.
+    assert any("ours/loss.log" in text and "theirs/loss.log" in text for text in shown)
+    with pytest.raises(Exception, match="the path is empty"):
+        run_demo.execute(TEMPLATE, {**logs, "right": left})
 
 
 @pytest.mark.torch

@@ -12,7 +12,7 @@ import pytest
 
 import troubleshooter_nb as tnb
 from tests.analysis.runs import Recorder, chain, linear
-from troubleshooter_nb.comparison import Check, Finding
+from troubleshooter_nb.findings import Check, Finding
 from troubleshooter_nb.messages.explanations import MESSAGES as EXPLANATIONS
 from troubleshooter_nb.metrics.index_sets import by_sample, described
 from troubleshooter_nb.metrics.relations import relation_said

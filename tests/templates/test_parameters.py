@@ -58,6 +58,7 @@ def test_an_unknown_name_is_refused_with_the_closest():
         ("false", False),
         ("None", None),
         ("null", None),
+        ("none", "none"),
         ("ms_run", "ms_run"),
         ("step 3", "step 3"),
         ("yes", "yes"),  # papermill reads no more words

@@ -93,9 +93,9 @@ def test_the_wheel_has_the_templates_and_examples_of_the_repository(tmp_path):
     code = (
         "import troubleshooter_nb as tnb; place = tnb.use_example_nets()\n"
         "from example_nets import make_dumps; left, right = make_dumps('here')\n"
-        "print(place, len(tnb.open_dump(right)))"
+        "print(place.__path__[0], len(tnb.open_dump(right)))"
     )
-    assert in_wheel(site, folder, "-c", code).startswith(f"{inside} ")
+    assert in_wheel(site, folder, "-c", code).startswith(f"{inside / 'example_nets'} ")
 
 
 def test_what_lies_beside_the_templates_is_none_of_them(monkeypatch, tmp_path):

@@ -73,9 +73,10 @@ from troubleshooter_nb.analysis.preflight import layers_set_otherwise, preflight
 from troubleshooter_nb.analysis.self_noise import detect_self_noise
 from troubleshooter_nb.catalogue.entry import Circumstance
 from troubleshooter_nb.collector import uncollected
-from troubleshooter_nb.comparison import Comparison, Finding
+from troubleshooter_nb.comparison import Comparison
 from troubleshooter_nb.dump import object_array
 from troubleshooter_nb.errors import IncompleteWarning, ReadError
+from troubleshooter_nb.findings import Finding
 from troubleshooter_nb.messages import Message, told
 from troubleshooter_nb.metrics.noise import NoiseModel
 from troubleshooter_nb.metrics.verdict import VerdictName

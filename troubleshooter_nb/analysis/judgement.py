@@ -13,7 +13,7 @@ import numpy as np
 from troubleshooter_nb import catalogue, thresholds
 from troubleshooter_nb.analysis.flow import Flow
 from troubleshooter_nb.analysis.origin import Origins
-from troubleshooter_nb.comparison import Finding
+from troubleshooter_nb.findings import Finding
 from troubleshooter_nb.metrics.verdict import TRUTH_TABLE, VerdictName
 from troubleshooter_nb.render.words import DIFFERING, reason_of
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from troubleshooter_nb.analysis.flow import Flow
 from troubleshooter_nb.analysis.row_errors import measured_errors
-from troubleshooter_nb.comparison import Check, Comparison
+from troubleshooter_nb.comparison import Comparison
+from troubleshooter_nb.findings import Check
 from troubleshooter_nb.messages import Message, joined
 from troubleshooter_nb.metrics.floats import dtype_from_token, is_integer_name, unit_roundoff
 from troubleshooter_nb.thresholds import EQUAL_ROUNDINGS

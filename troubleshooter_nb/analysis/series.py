@@ -15,11 +15,17 @@ import xarray as xr
 from troubleshooter_nb import thresholds
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import FormatError
+from troubleshooter_nb.formats import labels_of_paths
 from troubleshooter_nb.formats.series import Series, open_series
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.float_formats import FLOAT32
 from troubleshooter_nb.options import get_options
-from troubleshooter_nb.render.series_view import plot_series, series_html, series_text
+from troubleshooter_nb.render.series_view import (
+    plot_series,
+    series_html,
+    series_text,
+    series_verdict,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,6 +33,7 @@ if TYPE_CHECKING:
 SeriesLike = Series | Dump | str | PathLike[str] | Mapping[str, Any] | Sequence[float] | np.ndarray
 
 _FLOAT32 = FLOAT32.unit_roundoff
+_PATHS = (str, PathLike)
 
 
 @dataclass(frozen=True, repr=False)
@@ -36,15 +43,15 @@ class SeriesComparison:
     Attributes
     ----------
     table : xarray.Dataset, dimension ``step``
-        ``left, right, difference`` (left - right) and ``noise``, what |difference| may be without
-        any cause; float64, in the unit of the measure. Steps that both runs have.
+        ``left, right, difference`` (left - right) and ``noise``, what abs(difference) may be
+        without any cause; float64, in the unit of the measure. Steps that both runs have.
     measure : str
         Which number it is.
     labels : tuple of str
         Left, right.
     growth : float
         Exponent of the growth after `first_step`, negative where the difference shrinks:
-        |difference| ~ (steps since then)**growth, or exp(growth) per step where `growth_kind` is
+        abs(difference) ~ (steps since then)**growth, or exp(growth) per step where `growth_kind` is
         "exponential"; nan where too few steps follow, or follow no law.
     growth_kind : {"power", "exponential", ""}
     notes : tuple of str
@@ -80,6 +87,21 @@ class SeriesComparison:
         None as well where it is outside for good.
         """
         return self._step(self.back)
+
+    @property
+    def left_label(self) -> str:
+        """Label of the left run."""
+        return self.labels[0]
+
+    @property
+    def right_label(self) -> str:
+        """Label of the right run, the reference."""
+        return self.labels[1]
+
+    @property
+    def verdict(self) -> str:
+        """The answer in one line."""
+        return series_verdict(self.table, self._facts())
 
     @property
     def passed(self) -> bool:
@@ -159,6 +181,9 @@ def compare_series(
         If the two have no measure or no step in common.
     """
     one, other = _as_series(left, "left"), _as_series(right, "right")
+    if one.label == other.label and isinstance(left, _PATHS) and isinstance(right, _PATHS):
+        labels = labels_of_paths(left, right)
+        one, other = replace(one, label=labels[0]), replace(other, label=labels[1])
     pairs = _measures(one, other, measure)
     found = [_compared(one, other, pairs[0], self_noise)]
     # The numbers of a run without losses are alike; a float is in the unit of each.
@@ -260,7 +285,7 @@ def _steps_of(steps: np.ndarray, stretch: range) -> str:
 
 
 def _as_series(value: SeriesLike, label: str) -> Series:
-    if isinstance(value, (str, PathLike)):
+    if isinstance(value, _PATHS):
         value = open_series(value)
     if isinstance(value, Series):
         return value

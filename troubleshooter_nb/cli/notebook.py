@@ -106,7 +106,7 @@ def _all_about(one: Template) -> list[str]:
     if one.needs:
         needs = Message("notebooks.needs", names=[*one.needs])
     lines = [*_in_short(one), *paragraph(needs), *paragraph(Message("notebooks.its_parameters"))]
-    for found in (parameters_of(_json_of(one.path)) or {}).values():
+    for found in (parameters_of(_translated(one.path)) or {}).values():
         text = Message("notebooks.parameter", name=found.name, default=found.default)
         lines += paragraph(text, indent=2)
         lines += paragraph(found.comment, indent=6) if found.comment else []
@@ -116,7 +116,7 @@ def _all_about(one: Template) -> list[str]:
 def _as_data(one: Template) -> dict[str, Any]:
     from troubleshooter_nb.templates.parameters import parameters_of
 
-    found = (parameters_of(_json_of(one.path)) or {}).values()
+    found = (parameters_of(_translated(one.path)) or {}).values()
     return {
         "name": one.name,
         "title": _in_language(one.titles),
@@ -128,8 +128,11 @@ def _as_data(one: Template) -> dict[str, Any]:
     }
 
 
-def _json_of(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8"))
+def _translated(path: Path) -> Any:
+    """The notebook of a file as its user gets it: in the language in force."""
+    from troubleshooter_nb.templates.translated import in_language
+
+    return in_language(json.loads(path.read_text(encoding="utf-8")), language_in_force())
 
 
 def _template(name: str) -> Template:
@@ -171,7 +174,8 @@ def _new(asked: argparse.Namespace) -> int:
 def _write_copy(template: Path, path: Path) -> None:
     from troubleshooter_nb.cli.outputs import write_whole
 
-    write_whole(path, template.read_bytes())
+    text = json.dumps(_translated(template), indent=1, ensure_ascii=False)
+    write_whole(path, f"{text}\n".encode())
 
 
 def _within(name: str, file: str) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from os import PathLike
@@ -250,15 +250,16 @@ def as_dumps(left: DumpLike, right: DumpLike) -> tuple[Dump, Dump]:
         return dumps
     if not (isinstance(left, (str, PathLike)) and isinstance(right, (str, PathLike))):
         return dumps
-    labels = _told_apart(*(Path(os.path.abspath(path)).parts for path in (left, right)))
+    labels = labels_of_paths(left, right)
     return dumps[0].relabel(labels[0]), dumps[1].relabel(labels[1])
 
 
-def _told_apart(left: Sequence[str], right: Sequence[str]) -> tuple[str, str]:
+def labels_of_paths(*paths: str | PathLike[str]) -> tuple[str, str]:
     """The last part of two paths, with the nearest folder above it that is not called the same.
 
     Alone, where there is none, or where it may be called like a user or a disk.
     """
+    left, right = (Path(os.path.abspath(path)).parts for path in paths)
     up = next((k for k in range(2, min(len(left), len(right)) - 2) if left[-k] != right[-k]), 0)
     if not up:
         return left[-1], right[-1]

@@ -21,6 +21,8 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "layer_class": ("layers[{name!r}]: no formula is known for {value!r}; closest: {closest}", "layers[{name!r}]：没有 {value!r} 的公式；最接近：{closest}"),
     "network": ("{name} takes a torch.nn.Module or a mindspore.nn.Cell, got {kind}", "{name} 应为 torch.nn.Module 或 mindspore.nn.Cell，得到 {kind}"),
     "layer_flag": ("{flag} takes PLACE=CLASS, such as bn1=BatchNorm2d, got {value!r}", "{flag} 的形式为 位置=类，例如 bn1=BatchNorm2d，得到 {value!r}"),
+    "no_columns_to_count": ('by() takes one column or more, such as "step", "rank" or "origin"', 'by() 需要至少一列，例如 "step"、"rank" 或 "origin"'),
+    "all_or_none_given": ("fill in both left and right, or neither for the example", "请同时填写 left 和 right，或都不填以使用示例"),
     "no_column": ("no column {name!r}; columns: {columns}", "没有列 {name!r}；已有的列：{columns}"),
     "no_comparison": ("measure_noise() takes what compare() returns, got {kind}", "measure_noise() 的参数应为 compare() 的返回值，得到 {kind}"),
     "no_path": ("a path is a str or path-like, got {kind}", "路径应为 str 或 PathLike，得到 {kind}"),

@@ -86,6 +86,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "part_origin": ("Where", "在哪里"), "part_cause": ("Why", "为什么"),
     "part_repair": ("What to do", "怎么办"), "part_findings": ("Findings", "发现"),
     "no_checks": ("Not checked.", "未检查。"),
+    "no_findings": ("No cause was proved.", "没有得到证实的原因。"),
     "finding_figures": ("relative error {before}; undone {residual}; best other explanation {rival}", "相对误差 {before}；消除后 {residual}；最佳的其他解释 {rival}"),
     "comparable": ("comparable?", "可比性："),
     # Preflight, by what is checked and how it stands.

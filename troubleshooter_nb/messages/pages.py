@@ -158,6 +158,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "expected_list": ("{count:,} without partner, as expected", "{count:,} 项没有对应，属预期"),
     "tied_list": ("{count:,} tied to another name", "{count:,} 项与另一名称共用同一张量"),
     "cards_differ": ("the two runs differ in", "两次运行的不同之处"),
+    "rows_elsewhere": ("{count:,} more rows: .csv, .xlsx, .json and .txt have all.", "另有 {count:,} 行：.csv、.xlsx、.json 和 .txt 含全部。"),
     "more": ("{count:,} more", "另有 {count:,} 项"),
     "against": ("{left} against {right}", "{left} 对比 {right}"),
     "measure_title": ("{measure}: {title}", "{measure}：{title}"),

@@ -43,7 +43,7 @@ Kernel = Callable[..., int]
 def kernel(name: str = "fused_pairs") -> Kernel | None:
     """The compiled loop, or None where there is none; ctypes lets other threads run meanwhile.
 
-    ``portable_pairs`` is the loop for processors without AVX-512.
+    ``avx2_pairs`` and ``portable_pairs`` are the loop for processors that have less.
     """
     try:
         fused: Any = getattr(ctypes.CDLL(str(Path(__file__).with_name(LIBRARY))), name)

@@ -1,5 +1,5 @@
 /* One pass over pairs of runs of numbers; see compiled.py. C99 with the vector types of GCC and
- * Clang, and the intrinsics of AVX-512 where the processor has it; no Python headers.
+ * Clang, and the intrinsics of AVX2 and AVX-512 where the processor has them; no Python headers.
  *
  * Whatever is stored is widened to float32, or to float64 where that does not hold it, a leaf at a
  * time in front of one loop: exactly, and into memory that stays in the first cache.
@@ -158,7 +158,22 @@ WIDEN(, float16_portable, uint16_t, float, of_float16)
 static widening *const PORTABLE[KINDS][2] = WIDENING_TABLE(portable);
 
 #ifdef HAS_AVX512
+WIDENINGS(WITH_AVX2, avx2)
 WIDENINGS(WITH_AVX512, avx512)
+
+WITH_AVX2 static void float16_avx2(const void *restrict stored, int64_t count, const float *table,
+                                   void *restrict wide)
+{
+    const uint16_t *from = stored;
+    float *to = wide;
+    int64_t i = 0;
+
+    (void)table;
+    for (; i + 8 <= count; i += 8)
+        _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(from + i))));
+    for (; i < count; i++)
+        to[i] = of_float16(from[i]);
+}
 
 WITH_AVX512 static void float16_avx512(const void *restrict stored, int64_t count,
                                        const float *table, void *restrict wide)
@@ -171,7 +186,12 @@ WITH_AVX512 static void float16_avx512(const void *restrict stored, int64_t coun
     }
 }
 
+static widening *const AVX2[KINDS][2] = WIDENING_TABLE(avx2);
 static widening *const AVX512[KINDS][2] = WIDENING_TABLE(avx512);
+#define WIDENINGS_OF(version)                                                                        \
+    ((version) == AVX512_VERSION ? AVX512 : (version) == AVX2_VERSION ? AVX2 : PORTABLE)
+#else
+#define WIDENINGS_OF(version) PORTABLE
 #endif
 
 INLINE reals magnitude(reals a)
@@ -311,18 +331,239 @@ INLINE int leaves_of_vectors(const struct side *left, const struct side *right, 
     return 1;
 }
 
-VECTORISED static int leaves_portable(const struct side *left, const struct side *right,
-                                      int64_t from, int64_t leaves, int length, struct task *task,
-                                      double *restrict table, struct seen *restrict seen,
-                                      int doubles)
+static int leaves_portable(const struct side *left, const struct side *right,
+                           int64_t from, int64_t leaves, int length, struct task *task,
+                           double *restrict table, struct seen *restrict seen, int doubles)
 {
     return doubles ? leaves_of_vectors(left, right, from, leaves, length, task, table, seen, 1)
                    : leaves_of_vectors(left, right, from, leaves, length, task, table, seen, 0);
 }
 
 #ifdef HAS_AVX512
-#define VECTOR 16 /* float32 */
 #define MOST_ROWS 32 /* comparing with so many exponents still beats going element by element */
+
+/* As count_leaf, of the errors themselves. */
+WITH_AVX2 static inline void count_errors_of_leaf(const double *errors, int length, double top,
+                                                  int64_t *fields)
+{
+    __m256i of[8], low = _mm256_set1_epi16(-1);
+    int64_t first, last;
+
+    if (length < LEAF) {
+        for (int i = 0; i < length; i++)
+            count_error(fields, errors[i]);
+        return;
+    }
+    memcpy(&last, &top, sizeof last);
+    last >>= 52;
+    for (int i = 0; i < 8; i++) {
+        __m256i upper[2];
+        for (int j = 0; j < 2; j++) { /* the upper halves of 8 errors, in any order */
+            __m256 some = _mm256_castpd_ps(_mm256_loadu_pd(errors + 16 * i + 8 * j));
+            __m256 more = _mm256_castpd_ps(_mm256_loadu_pd(errors + 16 * i + 8 * j + 4));
+            upper[j] = _mm256_srli_epi32(_mm256_castps_si256(_mm256_shuffle_ps(some, more, 0xdd)), 20);
+        }
+        of[i] = _mm256_packus_epi32(upper[0], upper[1]);
+        low = _mm256_min_epu16(low, _mm256_sub_epi16(of[i], _mm256_set1_epi16(1)));
+    }
+    __m128i few = _mm_min_epu16(_mm256_castsi256_si128(low), _mm256_extracti128_si256(low, 1));
+    first = _mm_extract_epi16(_mm_minpos_epu16(few), 0) + 1;
+    if (last - first >= MOST_ROWS) {
+        for (int i = 0; i < LEAF; i++)
+            count_error(fields, errors[i]);
+        return;
+    }
+    __m256i above[4];
+    for (int i = 0; i < 4; i++) {
+        __m256i lower = _mm256_sub_epi16(of[2 * i], _mm256_set1_epi16((short)first));
+        __m256i upper = _mm256_sub_epi16(of[2 * i + 1], _mm256_set1_epi16((short)first));
+        above[i] = _mm256_packus_epi16(_mm256_min_epu16(lower, _mm256_set1_epi16(255)),
+                                       _mm256_min_epu16(upper, _mm256_set1_epi16(255)));
+    }
+    int64_t left_over = LEAF;
+    for (int64_t e = 0; e <= last - first; e++) {
+        __m256i wanted = _mm256_set1_epi8((char)e);
+        uint64_t found[4];
+        for (int i = 0; i < 4; i++)
+            found[i] = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(above[i], wanted));
+        int64_t count = __builtin_popcountll(found[0] | found[1] << 32) +
+                        __builtin_popcountll(found[2] | found[3] << 32);
+        fields[first + e] += count;
+        left_over -= count;
+    }
+    fields[0] += left_over;
+}
+
+WITH_AVX2 INLINE double largest_of(__m256d a)
+{
+    __m128d halves = _mm_max_pd(_mm256_castpd256_pd128(a), _mm256_extractf128_pd(a, 1));
+    return _mm_cvtsd_f64(_mm_max_sd(halves, _mm_unpackhi_pd(halves, halves)));
+}
+
+WITH_AVX2 INLINE double largest_of_floats(__m256 a)
+{
+    __m256d wide = _mm256_cvtps_pd(_mm256_castps256_ps128(a));
+    return largest_of(_mm256_max_pd(wide, _mm256_cvtps_pd(_mm256_extractf128_ps(a, 1))));
+}
+
+/* The other way round: what was smallest. */
+WITH_AVX2 INLINE double largest_of_negated(__m256 floats, __m256d doubles_, int doubles)
+{
+    return doubles ? largest_of(_mm256_xor_pd(doubles_, _mm256_set1_pd(-0.0)))
+                   : largest_of_floats(_mm256_xor_ps(floats, _mm256_set1_ps(-0.0f)));
+}
+
+/* How many were subtracted as -1, in lanes of 32 or 64 bits. */
+WITH_AVX2 INLINE int64_t counted(__m256i counts, int wide)
+{
+    int64_t sum = 0, of_64[4];
+    int32_t of_32[8];
+
+    memcpy(of_64, &counts, sizeof of_64);
+    memcpy(of_32, &counts, sizeof of_32);
+    for (int i = 0; i < (wide ? 4 : 8); i++)
+        sum += wide ? of_64[i] : of_32[i];
+    return sum;
+}
+
+/* As leaves_of_vectors. */
+WITH_AVX2 INLINE int leaves_of_avx2(const struct side *left, const struct side *right, int64_t from,
+                                    int64_t leaves, const int length, struct task *task,
+                                    double *restrict table, struct seen *restrict seen,
+                                    const int doubles)
+{
+    const __m256d one = _mm256_set1_pd(1.0), zero = _mm256_setzero_pd();
+    const __m256d sign = _mm256_set1_pd(-0.0);
+    const __m256d rtols = _mm256_set1_pd(task->rtol), atols = _mm256_set1_pd(task->atol);
+    const __m256 zeros = _mm256_setzero_ps();
+    __m256 left_max = _mm256_set1_ps(-INFINITY), left_min = _mm256_set1_ps(INFINITY);
+    __m256 right_max = left_max, right_min = left_min;
+    __m256d left_top = _mm256_set1_pd(-INFINITY), left_low = _mm256_set1_pd(INFINITY);
+    __m256d right_top = left_top, right_low = left_low, top_relative = left_top;
+    __m256i left_zero = _mm256_setzero_si256(), right_zero = left_zero;
+    __m256i close = left_zero, equal = left_zero;
+    struct seen more = NOTHING;
+    double top_tolerance = seen->tolerance;
+    double errors[LEAF];
+    union leaf memory[2];
+
+    for (int64_t leaf = 0; leaf < leaves; leaf++) {
+        const int64_t start = from + leaf * length;
+        const void *xs = fetch(left, start, length, memory), *ys = fetch(right, start, length, memory + 1);
+        const float *x = xs, *y = ys;
+        const double *wide_x = xs, *wide_y = ys;
+        /* A tolerance is divided only where it may be the largest: there is room for rounding. */
+        const __m256d low = _mm256_set1_pd(top_tolerance * (1.0 - 0x1p-40));
+        __m256d halves[2][SUMS], top = zero, over = zero;
+
+        for (int k = 0; k < length && !doubles; k += LANES) {
+            __m256 a = _mm256_loadu_ps(x + k), b = _mm256_loadu_ps(y + k);
+            left_max = _mm256_max_ps(left_max, a);
+            left_min = _mm256_min_ps(left_min, a);
+            right_max = _mm256_max_ps(right_max, b);
+            right_min = _mm256_min_ps(right_min, b);
+            left_zero = _mm256_sub_epi32(
+                left_zero, _mm256_castps_si256(_mm256_cmp_ps(a, zeros, _CMP_EQ_OQ)));
+            right_zero = _mm256_sub_epi32(
+                right_zero, _mm256_castps_si256(_mm256_cmp_ps(b, zeros, _CMP_EQ_OQ)));
+        }
+        /* Half of the accumulators at a time: all of them do not fit the registers. */
+        for (int half = 0; half < LANES; half += HALF) {
+            __m256d sum[SUMS];
+            for (int s = 0; s < SUMS; s++)
+                sum[s] = zero;
+            for (int k = half; k < length; k += LANES) {
+                __m256d a, b;
+                if (doubles) {
+                    a = _mm256_loadu_pd(wide_x + k);
+                    b = _mm256_loadu_pd(wide_y + k);
+                    left_top = _mm256_max_pd(left_top, a);
+                    left_low = _mm256_min_pd(left_low, a);
+                    right_top = _mm256_max_pd(right_top, b);
+                    right_low = _mm256_min_pd(right_low, b);
+                } else {
+                    a = _mm256_cvtps_pd(_mm_loadu_ps(x + k));
+                    b = _mm256_cvtps_pd(_mm_loadu_ps(y + k));
+                }
+                __m256d reference = _mm256_andnot_pd(sign, b);
+                __m256d error = _mm256_andnot_pd(sign, _mm256_sub_pd(a, b));
+                __m256d not_zero = _mm256_cmp_pd(reference, zero, _CMP_NEQ_UQ);
+                __m256d relative = _mm256_and_pd(not_zero, _mm256_div_pd(error, reference));
+                __m256d limit = _mm256_add_pd(_mm256_mul_pd(reference, rtols), atols);
+                __m256d bound = _mm256_mul_pd(_mm256_add_pd(reference, one), low);
+                if (doubles) {
+                    left_zero = _mm256_sub_epi64(
+                        left_zero, _mm256_castpd_si256(_mm256_cmp_pd(a, zero, _CMP_EQ_OQ)));
+                    right_zero = _mm256_sub_epi64(
+                        right_zero, _mm256_castpd_si256(_mm256_cmp_pd(b, zero, _CMP_EQ_OQ)));
+                    equal = _mm256_sub_epi64(
+                        equal, _mm256_castpd_si256(_mm256_cmp_pd(error, zero, _CMP_EQ_OQ)));
+                }
+                sum[0] = _mm256_add_pd(sum[0], a);
+                sum[1] = _mm256_add_pd(sum[1], _mm256_mul_pd(a, a));
+                sum[2] = _mm256_add_pd(sum[2], b);
+                sum[3] = _mm256_add_pd(sum[3], _mm256_mul_pd(b, b));
+                sum[4] = _mm256_add_pd(sum[4], error);
+                sum[5] = _mm256_add_pd(sum[5], _mm256_mul_pd(error, error));
+                sum[6] = _mm256_add_pd(sum[6], relative);
+                close = _mm256_sub_epi64(
+                    close, _mm256_castpd_si256(_mm256_cmp_pd(error, limit, _CMP_LE_OQ)));
+                over = _mm256_or_pd(over, _mm256_cmp_pd(error, bound, _CMP_GT_OQ));
+                top = _mm256_max_pd(error, top);
+                top_relative = _mm256_max_pd(relative, top_relative);
+                _mm256_storeu_pd(errors + k, error);
+            }
+            memcpy(halves[half / HALF], sum, sizeof sum);
+        }
+        for (int s = 0; s < SUMS; s++) {
+            /* Neighbours first, both halves side by side. */
+            __m256d pairs = _mm256_hadd_pd(halves[0][s], halves[1][s]);
+            __m128d both = _mm_add_pd(_mm256_castpd256_pd128(pairs), _mm256_extractf128_pd(pairs, 1));
+            table[s * leaves + leaf] = _mm_cvtsd_f64(both) + _mm_cvtsd_f64(_mm_unpackhi_pd(both, both));
+        }
+        if (!(table[leaves + leaf] < SQUARE_BOUND && table[3 * leaves + leaf] < SQUARE_BOUND))
+            return 0;
+        if (_mm256_movemask_pd(over))
+            for (int i = 0; i < length; i++) {
+                double tolerance = errors[i] / (fabs(value(ys, i, doubles)) + 1.0);
+                top_tolerance = tolerance > top_tolerance ? tolerance : top_tolerance;
+            }
+        double leaf_error = largest_of(top);
+        if (leaf_error > seen->error) {
+            int worst = 0;
+            while (errors[worst] != leaf_error)
+                worst++;
+            seen->error = leaf_error;
+            seen->error_index = start + worst;
+        }
+        count_errors_of_leaf(errors, length, leaf_error, task->fields[0]);
+    }
+    more.left = doubles ? largest_of(left_top) : largest_of_floats(left_max);
+    more.minus_left = largest_of_negated(left_min, left_low, doubles);
+    more.right = doubles ? largest_of(right_top) : largest_of_floats(right_max);
+    more.minus_right = largest_of_negated(right_min, right_low, doubles);
+    more.relative = largest_of(top_relative);
+    more.tolerance = top_tolerance;
+    more.left_zero = counted(left_zero, doubles);
+    more.right_zero = counted(right_zero, doubles);
+    more.close = counted(close, 1);
+    more.equal = counted(equal, 1);
+    add_seen(seen, &more);
+    return 1;
+}
+
+WITH_AVX2 static int leaves_avx2(const struct side *left, const struct side *right, int64_t from,
+                                 int64_t leaves, int length, struct task *task,
+                                 double *restrict table, struct seen *restrict seen, int doubles)
+{
+    if (length < LEAF)
+        return doubles ? leaves_of_avx2(left, right, from, 1, length, task, table, seen, 1)
+                       : leaves_of_avx2(left, right, from, 1, length, task, table, seen, 0);
+    return doubles ? leaves_of_avx2(left, right, from, leaves, LEAF, task, table, seen, 1)
+                   : leaves_of_avx2(left, right, from, leaves, LEAF, task, table, seen, 0);
+}
+
+#define VECTOR 16 /* float32 */
 
 /* Count the errors of a leaf by exponent: each exponent that may occur is compared with all of them
  * at once, as the errors of one leaf seldom differ in many. */
@@ -509,11 +750,13 @@ WITH_AVX512 static int leaves_avx512(const struct side *left, const struct side 
 
 static int some_leaves(const struct side *left, const struct side *right, int64_t from,
                        int64_t leaves, int length, struct task *task, double *restrict table,
-                       struct seen *restrict seen, int doubles, int portable)
+                       struct seen *restrict seen, int doubles, enum version version)
 {
 #ifdef HAS_AVX512
-    if (!portable)
+    if (version == AVX512_VERSION)
         return leaves_avx512(left, right, from, leaves, length, task, table, seen, doubles);
+    if (version == AVX2_VERSION)
+        return leaves_avx2(left, right, from, leaves, length, task, table, seen, doubles);
 #endif
     return leaves_portable(left, right, from, leaves, length, task, table, seen, doubles);
 }
@@ -522,22 +765,22 @@ static int some_leaves(const struct side *left, const struct side *right, int64_
  * or beyond SQUARE_BOUND where `leaves_of_vectors` gives 0. */
 static void any_length(const struct side *left, const struct side *right, int64_t from,
                        int64_t size, struct task *task, double *sums, struct seen *seen,
-                       int doubles, int portable)
+                       int doubles, enum version version)
 {
     const int64_t whole = size - size % LANES;
     double more[SUMS];
 
     if (size > LEAF) {
         int64_t first = size / 2 - size / 2 % LANES;
-        any_length(left, right, from, first, task, sums, seen, doubles, portable);
-        any_length(left, right, from + first, size - first, task, more, seen, doubles, portable);
+        any_length(left, right, from, first, task, sums, seen, doubles, version);
+        any_length(left, right, from + first, size - first, task, more, seen, doubles, version);
         for (int s = 0; s < SUMS; s++)
             sums[s] += more[s];
         return;
     }
     memset(sums, 0, SUMS * sizeof *sums);
     if (whole)
-        some_leaves(left, right, from, 1, (int)whole, task, sums, seen, doubles, portable);
+        some_leaves(left, right, from, 1, (int)whole, task, sums, seen, doubles, version);
     if (whole < size) {
         union leaf memory[2];
         const void *x = fetch(left, from + whole, size - whole, memory);
@@ -554,13 +797,13 @@ static void any_length(const struct side *left, const struct side *right, int64_
 /* The sums of one block, which may be shorter than others; 0 where it is left to numpy. */
 static int block_sums(const struct side *left, const struct side *right, int64_t from,
                       int64_t size, struct task *task, double *restrict sums,
-                      struct seen *restrict seen, int doubles, int portable)
+                      struct seen *restrict seen, int doubles, enum version version)
 {
     double table[SUMS * LEAVES_IN_BLOCK], rest[SUMS];
     int64_t rows = size / (LEAF * LEAVES_IN_ROW), leaves = rows * LEAVES_IN_ROW;
 
     if (rows && !some_leaves(left, right, from, leaves, LEAF, task, table, seen, doubles,
-                             portable))
+                             version))
         return 0;
     for (int s = 0; s < SUMS && rows; s++) {
         double row_sums[LEAVES_IN_BLOCK / LEAVES_IN_ROW];
@@ -570,7 +813,7 @@ static int block_sums(const struct side *left, const struct side *right, int64_t
     }
     if (size > leaves * LEAF) {
         any_length(left, right, from + leaves * LEAF, size - leaves * LEAF, task, rest, seen,
-                   doubles, portable);
+                   doubles, version);
         for (int s = 0; s < SUMS; s++)
             sums[s] = rows ? sums[s] + rest[s] : rest[s];
     }
@@ -770,32 +1013,28 @@ static void write_row(const struct row *row, const struct pair *pair, const stru
 
 /* Fills a row; 0 where the pair is left to numpy. */
 static int measure(const struct pair *pair, int64_t start, const float *tables, struct task *task,
-                   const struct row *row, int portable)
+                   const struct row *row, enum version version)
 {
     const enum kind kinds[2] = {KIND(pair->left_code), KIND(pair->right_code)};
     const int64_t length = (int64_t)LEAF * LEAVES_IN_BLOCK;
     const int doubles = !IN_FLOAT32[kinds[0]] || !IN_FLOAT32[kinds[1]];
-    widening *const(*widenings)[2] = PORTABLE;
+    widening *const(*const widenings)[2] = WIDENINGS_OF(version);
     struct seen seen = NOTHING;
     struct branches tree = {.count = 0};
     int64_t different_blocks = 0;
 
-#ifdef HAS_AVX512
-    if (!portable)
-        widenings = AVX512;
-#endif
     const struct side left = {pair->left, WIDTH[kinds[0]], widenings[kinds[0]][doubles],
                               tables + 256 * (pair->left_code >> 8)};
     const struct side right = {pair->right, WIDTH[kinds[1]], widenings[kinds[1]][doubles],
                                tables + 256 * (pair->right_code >> 8)};
-    task->spread = portable && pair->size >= LEAF * LEAVES_IN_ROW ? 3 : 0;
+    task->spread = version == PORTABLE_VERSION && pair->size >= LEAF * LEAVES_IN_ROW ? 3 : 0;
     memset(task->fields, 0, (task->spread + 1) * sizeof *task->fields);
     row->masks[0] = row->masks[1] = 0;
     for (int64_t from = 0, i = 1; from < pair->size; from += length, i++) {
         const int64_t size = pair->size - from < length ? pair->size - from : length;
         struct seen here = NOTHING;
         double *sums = tree.sums[tree.count++];
-        if (!block_sums(&left, &right, from, size, task, sums, &here, doubles, portable) ||
+        if (!block_sums(&left, &right, from, size, task, sums, &here, doubles, version) ||
             (doubles && !float64_holds(&here, pair->left_code, pair->right_code)))
             return 0;
         /* The inner product from norms, |x - y|^2 = |x|^2 + |y|^2 - 2 xy, unless that cancels. */
@@ -832,16 +1071,16 @@ static int measure(const struct pair *pair, int64_t start, const float *tables, 
 }
 
 static int64_t measure_all(struct pair *pairs, int64_t count, int64_t start, double rtol,
-                           double atol, const float *tables, char *columns, int portable)
+                           double atol, const float *tables, char *columns, enum version most)
 {
+    const enum version widest = widest_version(), version = most < widest ? most : widest;
     struct task task = {.rtol = rtol, .atol = atol};
     int64_t done = 0;
 
-    portable |= !has_avx512();
     for (int64_t i = 0; i < count; i++) {
         struct row row = row_of(columns, count, i);
         if (KIND(pairs[i].left_code) && KIND(pairs[i].right_code))
-            pairs[i].done = measure(&pairs[i], start, tables, &task, &row, portable);
+            pairs[i].done = measure(&pairs[i], start, tables, &task, &row, version);
         done += pairs[i].done;
     }
     return done;
@@ -857,26 +1096,29 @@ static int64_t measure_all(struct pair *pairs, int64_t count, int64_t start, dou
 int64_t fused_pairs(struct pair *pairs, int64_t count, int64_t start, double rtol, double atol,
                     const float *tables, char *columns)
 {
-    return measure_all(pairs, count, start, rtol, atol, tables, columns, 0);
+    return measure_all(pairs, count, start, rtol, atol, tables, columns, AVX512_VERSION);
 }
 
-/* The same without AVX-512, whatever the processor has: for the tests. */
+/* The same on a processor that has less: for the tests. */
+int64_t avx2_pairs(struct pair *pairs, int64_t count, int64_t start, double rtol, double atol,
+                   const float *tables, char *columns)
+{
+    return measure_all(pairs, count, start, rtol, atol, tables, columns, AVX2_VERSION);
+}
+
 int64_t portable_pairs(struct pair *pairs, int64_t count, int64_t start, double rtol, double atol,
                        const float *tables, char *columns)
 {
-    return measure_all(pairs, count, start, rtol, atol, tables, columns, 1);
+    return measure_all(pairs, count, start, rtol, atol, tables, columns, PORTABLE_VERSION);
 }
 
-/* For locate_loop.c, which wants more than a leaf at a time; see loops.h. */
+/* For locate_loop.c and sketch_loop.c, which want more than a leaf at a time; see loops.h. */
 const void *fetch_run(const char *data, int64_t code, int64_t from, int64_t count,
-                      const float *tables, int doubles, int portable, void *memory)
+                      const float *tables, int doubles, enum version version, void *memory)
 {
     const enum kind kind = KIND(code);
-    struct side side = {data, WIDTH[kind], PORTABLE[kind][doubles], tables + 256 * (code >> 8)};
+    const struct side side = {data, WIDTH[kind], WIDENINGS_OF(version)[kind][doubles],
+                              tables + 256 * (code >> 8)};
 
-#ifdef HAS_AVX512
-    if (!portable && has_avx512())
-        side.widen = AVX512[kind][doubles];
-#endif
     return fetch(&side, from, count, memory);
 }

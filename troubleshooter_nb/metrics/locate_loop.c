@@ -505,7 +505,7 @@ static void add_to_axis(struct axis *axis, const double *restrict sums, int64_t 
     }
 }
 
-static void add_block(struct place *p, struct block *b, int portable)
+static void add_block(struct place *p, struct block *b, enum version version)
 {
     const void *sides[2] = {b->left, b->right};
     int finite = 1;
@@ -515,7 +515,7 @@ static void add_block(struct place *p, struct block *b, int portable)
         if (b->doubles)
             finite &= histogram_double(sides[side], size, p->edges, histogram);
 #ifdef HAS_AVX512
-        else if (!portable)
+        else if (version == AVX512_VERSION)
             finite &= histogram_avx512(sides[side], size, p->float_edges, histogram);
 #endif
         else
@@ -525,7 +525,7 @@ static void add_block(struct place *p, struct block *b, int portable)
         clean(p, b);
     b->add_rows = rows_portable;
 #ifdef HAS_AVX512
-    if (!portable)
+    if (version == AVX512_VERSION)
         b->add_rows = rows_avx512;
 #endif
     add_up(p, b);
@@ -541,17 +541,18 @@ static void add_block(struct place *p, struct block *b, int portable)
  * start: flat index of the first.
  * step: elements of a block.
  * doubles: go over float64, not over float32.
- * portable: without AVX-512, whatever the processor has: for the tests.
+ * portable: without AVX-512 and AVX2, whatever the processor has: for the tests.
  */
 void locate_run(struct place *p, const char *left, int64_t left_code, const char *right,
                 int64_t right_code, int64_t start, int64_t count, int64_t step, int doubles, int portable)
 {
-    portable |= !has_avx512();
+    const enum version version = portable ? PORTABLE_VERSION : widest_version();
+
     for (int64_t at = 0; at < count; at += step) {
         const int64_t size = count - at < step ? count - at : step;
         struct block block = {
-            .left = fetch_run(left, left_code, at, size, p->byte_values, doubles, portable, p->widened),
-            .right = fetch_run(right, right_code, at, size, p->byte_values, doubles, portable,
+            .left = fetch_run(left, left_code, at, size, p->byte_values, doubles, version, p->widened),
+            .right = fetch_run(right, right_code, at, size, p->byte_values, doubles, version,
                                p->widened + size),
             .width = size < p->columns ? size : p->columns,
             .row = (start + at) / p->columns,
@@ -559,6 +560,6 @@ void locate_run(struct place *p, const char *left, int64_t left_code, const char
             .doubles = doubles,
         };
         block.rows = size / block.width;
-        add_block(p, &block, portable);
+        add_block(p, &block, version);
     }
 }

@@ -10,10 +10,11 @@
 #define LANES 8
 #define HALF 4
 
-/* The baseline, an AVX2 and an AVX-512 version in one library, chosen when it is loaded. */
+/* The baseline, an AVX2 and an AVX-512 version in one library, chosen when it is loaded or called. */
 #if defined(__x86_64__) && defined(__GNUC__) && defined(__linux__)
 #define HAS_AVX512 1
 #include <immintrin.h>
+#define WITH_AVX2 __attribute__((target("avx2,f16c,popcnt")))
 #define WITH_AVX512 __attribute__((target("avx512f,avx512vl,avx512bw,avx512dq,popcnt")))
 #endif
 #if defined(HAS_AVX512) && !defined(__clang__)
@@ -93,8 +94,22 @@ static inline int has_avx512(void)
 #endif
 }
 
+/* Versions of a loop, each wider than the one before, and the widest that the processor runs. */
+enum version { PORTABLE_VERSION, AVX2_VERSION, AVX512_VERSION };
+
+static inline enum version widest_version(void)
+{
+#ifdef HAS_AVX512
+    if (has_avx512())
+        return AVX512_VERSION;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c"))
+        return AVX2_VERSION;
+#endif
+    return PORTABLE_VERSION;
+}
+
 /* In fused.c: `count` values from element `from` on as float32, or as float64 where `doubles`: where they
  * lie, or in the memory given. */
 const void *fetch_run(const char *data, int64_t code, int64_t from, int64_t count,
-                      const float *tables, int doubles, int portable, void *memory);
+                      const float *tables, int doubles, enum version version, void *memory);
 #endif

@@ -214,21 +214,22 @@ WITH_AVX512 static void fold_avx512(const void *values, int64_t rows, double (*s
 }
 #endif
 
-INLINE struct scan scan_group(const void *values, int64_t count, int doubles, int portable)
+INLINE struct scan scan_group(const void *values, int64_t count, int doubles, enum version version)
 {
 #ifdef HAS_AVX512
-    if (!portable)
+    if (version == AVX512_VERSION)
         return scan_avx512(values, count, doubles);
 #endif
-    (void)portable;
+    (void)version;
     return scan_portable(values, count, doubles);
 }
 
 INLINE void fold_group(const void *values, int64_t rows, double (*signs)[PATTERNS],
-                       double (*restrict folded)[COLUMNS], int doubles, int portable)
+                       double (*restrict folded)[COLUMNS], int doubles,
+                       enum version version)
 {
 #ifdef HAS_AVX512
-    if (!portable) {
+    if (version == AVX512_VERSION) {
         fold_avx512(values, rows, signs, folded, doubles);
         return;
     }
@@ -237,7 +238,7 @@ INLINE void fold_group(const void *values, int64_t rows, double (*signs)[PATTERN
         return;
     }
 #endif
-    (void)portable;
+    (void)version;
     fold_portable(values, rows, signs, folded, doubles);
 }
 
@@ -301,16 +302,16 @@ VECTORISED static void clean_group(const void *values, int64_t count, void *clea
 }
 
 /* Scans a group; what is folded after it, which is `memory` where not all was finite. */
-static const void *measure_group(const void *values, int64_t count, int doubles, int portable,
+static const void *measure_group(const void *values, int64_t count, int doubles, enum version version,
                                  union group *memory, struct measured *all)
 {
-    struct scan scan = scan_group(values, count, doubles, portable);
+    struct scan scan = scan_group(values, count, doubles, version);
 
     if (!isfinite(scan.squares)) {
         struct scan sums;
         clean_group(values, count, memory, all, &scan, doubles);
         values = memory;
-        sums = scan_group(values, count, doubles, portable);
+        sums = scan_group(values, count, doubles, version);
         scan.total = sums.total, scan.squares = sums.squares;
     }
     all->smallest = scan.smallest < all->smallest ? scan.smallest : all->smallest;
@@ -343,26 +344,26 @@ void measure_values(const char *data, int64_t code, int64_t count, int64_t first
     const struct measured none = {INFINITY, -INFINITY, 0.0, 0.0, 0.0, 0.0, {0.0}};
     const size_t width = doubles ? sizeof(double) : sizeof(float);
     double folded[PATTERNS][COLUMNS], signs[GROUP][PATTERNS];
+    const enum version version = portable ? PORTABLE_VERSION : widest_version();
     union group memory;
 
     *all = none;
-    portable = portable || !has_avx512();
     if (column_signs)
         memset(folded, 0, sizeof folded);
     for (int64_t from = 0; from < count; from += VALUES) {
         const int64_t here = count - from < VALUES ? count - from : VALUES, rows = here / COLUMNS;
-        const void *values = fetch_run(data, code, from, here, tables, doubles, portable, &memory);
-        values = measure_group(values, here, doubles, portable, &memory, all);
+        const void *values = fetch_run(data, code, from, here, tables, doubles, version, &memory);
+        values = measure_group(values, here, doubles, version, &memory, all);
         if (!column_signs)
             continue;
         for (int64_t row = 0; row * COLUMNS < here; row++)
             signs_of_row(first_row + from / COLUMNS + row, signs[row]);
-        fold_group(values, rows, signs, folded, doubles, portable);
+        fold_group(values, rows, signs, folded, doubles, version);
         if (rows * COLUMNS < here) {
             const size_t whole = (size_t)(rows * COLUMNS) * width, rest = (size_t)here * width - whole;
             memmove(&memory, (const char *)values + whole, rest);
             memset((char *)&memory + rest, 0, COLUMNS * width - rest);
-            fold_group(&memory, 1, signs + rows, folded, doubles, portable);
+            fold_group(&memory, 1, signs + rows, folded, doubles, version);
         }
     }
     if (column_signs)

@@ -32,7 +32,7 @@ from troubleshooter_nb.render.html import (
     table,
     tone,
 )
-from troubleshooter_nb.render.lines import LINES, aligned, fitted, padded, spaced, wrapped
+from troubleshooter_nb.render.lines import aligned, fitted, most_lines, padded, spaced, wrapped
 from troubleshooter_nb.render.numbers import figure
 from troubleshooter_nb.render.rows import Pairs
 from troubleshooter_nb.render.tables import aligned_cell
@@ -93,13 +93,13 @@ def checkpoint_text(
         lines += first_lines(pairs, pairs.first, facts)
     lines += note_lines(facts, _MOST_NOTES_OF_TEXT, sentence("pages.on_either_dump", language))
     broken = _broken(columns)
-    room = max((LINES - len(lines) - _FEWEST_BLOCK_LINES) // 2, 1)
+    room = max((most_lines() - len(lines) - _FEWEST_BLOCK_LINES) // 2, 1)
     for i in broken[:room]:
         kind = sentence(f"pages.kind_{columns['structure'][i]}", language)
         lines.append(f"  {padded(kind, _KIND_WIDTH)} {_name(columns, i)}  {_why(columns, i)}")
     if (more := len(broken) - room) > 0:
         lines.append(f"  ... {more_text(more, 'diff.to_dataframe()', facts)}")
-    return fitted([*lines, *block_lines(blocks, facts, LINES - len(lines) - 1)], facts)
+    return fitted([*lines, *block_lines(blocks, facts, most_lines() - len(lines) - 1)], facts)
 
 
 def block_lines(blocks: pd.DataFrame, facts: Mapping[str, Any], room: int) -> list[str]:

@@ -149,6 +149,11 @@ def beginning(
     return _verdict(pairs, facts), _call_out(pairs, evidence, facts)
 
 
+def rows_html(pairs: Pairs, shown: Sequence[int], facts: Mapping[str, Any]) -> str:
+    """Some pairs as a table."""
+    return fragment(pair_table(pairs, shown, facts))
+
+
 def _passed_html(pairs: Pairs, facts: Mapping[str, Any], rows: Rows) -> str:
     """The answer in a line, everything else folded away."""
     language = facts["language"]
@@ -499,7 +504,8 @@ def _axis_table(evidence: xr.Dataset, language: str) -> Markup | None:
 
 def _all_pairs(pairs: Pairs, facts: Mapping[str, Any], rows: Rows) -> list[Markup]:
     language = facts["language"]
-    groups = blocks([pairs.short(i) for i in range(len(pairs))])
+    names = [pairs.short(i) for i in range(len(pairs))]
+    groups = blocks(names, pairs["direction"].tolist())
     if rows in ("few", "first", "none"):
         groups = _merged_groups(pairs, groups)
     hidden = len(groups) - _MOST_BLOCKS if rows != "all" else 0

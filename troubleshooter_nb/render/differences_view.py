@@ -22,7 +22,7 @@ from troubleshooter_nb.render.html import (
     table,
     tone,
 )
-from troubleshooter_nb.render.lines import LINES, fitted, spaced, wrapped
+from troubleshooter_nb.render.lines import fitted, most_lines, spaced, wrapped
 from troubleshooter_nb.render.numbers import scientific
 from troubleshooter_nb.render.tables import plain_cell
 from troubleshooter_nb.render.text import more_text
@@ -73,7 +73,7 @@ def differences_text(facts: Mapping[str, Any]) -> str:
     lines = wrapped(f"{_mark(facts)[0]} {differences_headline(facts)}", facts)
     rest = [line for text in _remarks(facts) for line in wrapped(text, facts, indent=2)]
     tail = [f"  {spaced(sentence('pages.next', facts['language']), _next(facts))}"]
-    room = max((LINES - len(lines) - len(rest) - len(tail) - 1) // _ROW_LINES, 1)
+    room = max((most_lines() - len(lines) - len(rest) - len(tail) - 1) // _ROW_LINES, 1)
     shown = facts["rows"][:room]
     for one in shown:
         lines += [line[:200] for line in _row_lines(one, facts)]

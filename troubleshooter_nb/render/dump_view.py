@@ -111,7 +111,7 @@ def _sick(entries: Entries, language: str) -> list[Markup]:
 def _blocks(entries: Entries, language: str, most: int) -> list[Markup]:
     sections: list[Markup] = []
     shown = 0
-    for title, numbers in blocks(entries.names):
+    for title, numbers in blocks(entries.names, entries["direction"].tolist()):
         kept = numbers[: max(most - shown, 0)]
         if not kept:
             break

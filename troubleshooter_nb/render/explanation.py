@@ -359,6 +359,27 @@ def check_line(check: Mapping[str, Any], language: str) -> str:
     return _told(key, language, **check["values"]) if _has(key) else key
 
 
+def checks_text(checks: Sequence[Mapping[str, Any]], facts: Mapping[str, Any]) -> str:
+    """Each check in a line behind its mark."""
+    language = facts["language"]
+    lines: list[str] = []
+    for check in checks:
+        status = check["status"]
+        mark = _ASCII_CHECKS[status] if facts["ascii"] else _CHECKS[status][0]
+        lines += wrapped(spaced(mark, check_line(check, language)), facts)
+    return "\n".join(lines) or _told("no_checks", language)
+
+
+def checks_html(checks: Sequence[Mapping[str, Any]], language: str) -> str:
+    """Each check in a line behind its mark, what does not hold in its tone."""
+    lines = []
+    for check in checks:
+        mark, name = _CHECKS[check["status"]]
+        text = f"{mark}\N{NO-BREAK SPACE}{check_line(check, language)}"
+        lines.append(paragraph(tone(name, text, bold=check["status"] == "bad")))
+    return fragment(*(lines or [paragraph(_told("no_checks", language))]))
+
+
 def check_marks(checks: Sequence[Mapping[str, Any]], language: str) -> Markup | None:
     """All checks in one small line, what does not hold in its tone; None where none was made."""
     if not checks:
@@ -431,12 +452,26 @@ def explanation_text(row: xr.Dataset | None, facts: Mapping[str, Any]) -> str:
             lines += wrapped(said.whole, facts, indent=2)
     if facts["findings"]:
         lines.append(_told("part_findings", language))
-        for finding in facts["findings"]:
-            title, figures, rest = finding_parts(finding, language)
-            lines += wrapped(title, facts, indent=2)
-            both = Message("lists.semicolon", parts=[*filter(None, (figures, rest))])
-            lines += wrapped(both.told(language), facts, indent=6)
+        lines += _finding_lines(facts["findings"], facts, indent=2)
     return "\n".join(lines)
+
+
+def findings_text(findings: Sequence[Mapping[str, Any]], facts: Mapping[str, Any]) -> str:
+    """Each finding with the figures of its proof."""
+    lines = _finding_lines(findings, facts, indent=0)
+    return "\n".join(lines) or _told("no_findings", facts["language"])
+
+
+def _finding_lines(
+    findings: Sequence[Mapping[str, Any]], facts: Mapping[str, Any], indent: int
+) -> list[str]:
+    lines, language = [], facts["language"]
+    for finding in findings:
+        title, figures, rest = finding_parts(finding, language)
+        lines += wrapped(title, facts, indent=indent)
+        both = Message("lists.semicolon", parts=[*filter(None, (figures, rest))])
+        lines += wrapped(both.told(language), facts, indent=indent + 4)
+    return lines
 
 
 def explanation_html(row: xr.Dataset | None, facts: Mapping[str, Any]) -> str:
@@ -474,6 +509,12 @@ def findings_html(findings: Sequence[Mapping[str, Any]], language: str) -> list[
         title, figures, rest = finding_parts(finding, language)
         found.append(paragraph(title, element("br"), small(figures, element("br"), samp(rest))))
     return found
+
+
+def findings_view(findings: Sequence[Mapping[str, Any]], language: str) -> str:
+    """As `findings_html`, as a page of its own."""
+    shown = findings_html(findings, language)
+    return fragment(*(shown or [paragraph(_told("no_findings", language))]))
 
 
 def said_html(said: Said) -> Markup:

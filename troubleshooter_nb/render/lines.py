@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from troubleshooter_nb.messages import Message
 
 COLUMNS, LINES = 100, 25
+_WITHOUT_END = 1 << 40
+_is_whole: ContextVar[bool] = ContextVar("is_whole", default=False)
 _BETWEEN, _WIDEST = "  ", 48  # between columns of a table, and of one that is padded
 _ASCII = str.maketrans(
     {
@@ -19,6 +23,31 @@ _ASCII = str.maketrans(
 )
 _WIDE = "\u2e80-\u9fff\uff00-\uffef"
 _CLOSING = "\uff0c\u3002\uff1a\uff1b\u3001\uff09"  # comma, full stop, colon, semicolon, ...
+
+
+@contextmanager
+def whole_texts() -> Iterator[None]:
+    """Within it texts have all their lines, and lines all their columns: for a file, no screen."""
+    token = _is_whole.set(True)
+    try:
+        yield
+    finally:
+        _is_whole.reset(token)
+
+
+def is_whole() -> bool:
+    """Whether a text is for a file, see `whole_texts`."""
+    return _is_whole.get()
+
+
+def most_lines(on_screen: int = LINES) -> int:
+    """Lines of a text, or of a part that has so many on a screen."""
+    return _WITHOUT_END if is_whole() else on_screen
+
+
+def most_columns() -> int:
+    """Columns of a line that cannot be wrapped."""
+    return _WITHOUT_END if is_whole() else COLUMNS
 
 
 def width(text: str) -> int:
@@ -63,15 +92,21 @@ def wrapped(
 
 
 def fitted(lines: list[str], facts: Mapping[str, Any]) -> str:
-    """The lines as one text of at most `LINES` lines of at most `COLUMNS` columns.
+    """The lines as one text of at most `most_lines()`, each of at most `most_columns()`.
 
     Control characters of names are made visible.
     """
-    shown = lines[:LINES]
-    if len(lines) > LINES:
-        rest = Message("pages.more_lines", count=len(lines) - LINES + 1)
+    most = most_lines()
+    shown = lines[:most]
+    if len(lines) > most:
+        rest = Message("pages.more_lines", count=len(lines) - most + 1)
         shown[-1] = f"  ... {rest.told(facts['language'])}"
-    return "\n".join(_cut(_plain(line, facts), COLUMNS, facts) for line in shown)
+    return "\n".join(fitted_line(line, facts) for line in shown)
+
+
+def fitted_line(line: str, facts: Mapping[str, Any]) -> str:
+    """A line of at most `most_columns()`, with control characters made visible."""
+    return _cut(_plain(line, facts), most_columns(), facts)
 
 
 def _plain(line: str, facts: Mapping[str, Any]) -> str:

@@ -29,7 +29,7 @@ from troubleshooter_nb.render.html import (
     table,
     tone,
 )
-from troubleshooter_nb.render.lines import LINES, fitted, padded, width, wrapped
+from troubleshooter_nb.render.lines import fitted, most_lines, padded, width, wrapped
 from troubleshooter_nb.render.numbers import percent, scientific
 from troubleshooter_nb.render.recording_view import ranges_text
 from troubleshooter_nb.render.tables import aligned_cell
@@ -104,7 +104,7 @@ def overflow_text(rows: Sequence[Mapping[str, Any]], facts: Mapping[str, Any]) -
         lines += wrapped(text, facts, indent=2)
     if below := " · ".join([*_counts(rows, language), *_watched(facts)]):
         lines += wrapped(below, facts, indent=2)
-    room = LINES - len(lines) - 1
+    room = most_lines() - len(lines) - 1
     shown = _chosen(rows, len(rows) if len(rows) <= room else room - 1)
     words = [f"{_KINDS[one['kind']][0]} {_word(one, language)}{_times(one)}" for one in shown]
     widest = max(map(width, words), default=0)

@@ -30,7 +30,7 @@ from troubleshooter_nb.render.html import (
     table,
     tone,
 )
-from troubleshooter_nb.render.lines import LINES, fitted, gap, spaced
+from troubleshooter_nb.render.lines import fitted, gap, most_lines, spaced
 from troubleshooter_nb.render.tables import aligned_cell, folding_table
 from troubleshooter_nb.render.text import more_text, pairing_headline
 from troubleshooter_nb.render.words import glyph, sentence
@@ -54,7 +54,7 @@ def pairing_text(table: xr.Dataset, facts: Mapping[str, Any]) -> str:
     alone = np.flatnonzero(columns["method"] == "unmatched").tolist()
     chosen = _of_user(columns)
     sure_last = np.argsort(columns["confidence"], kind="stable").tolist()
-    room = LINES - 4 - bool(chosen)
+    room = most_lines() - 4 - bool(chosen)
     # A mapping file may give thousands of pairs: what has no partner is seen all the same.
     order = list(dict.fromkeys([*chosen[: room // 2], *alone, *chosen, *sure_last]))
     if chosen:

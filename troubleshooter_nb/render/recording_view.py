@@ -22,7 +22,15 @@ from troubleshooter_nb.render.html import (
     table,
     tone,
 )
-from troubleshooter_nb.render.lines import COLUMNS, LINES, fitted, padded, spaced, width, wrapped
+from troubleshooter_nb.render.lines import (
+    fitted,
+    most_columns,
+    most_lines,
+    padded,
+    spaced,
+    width,
+    wrapped,
+)
 from troubleshooter_nb.render.missing_words import (
     MissingRow,
     cure_of,
@@ -202,7 +210,7 @@ def recording_text(facts: Mapping[str, Any]) -> str:
     tail = []
     if facts.get("next"):
         tail = [f"  {spaced(sentence('pages.next', language), str(facts['next']))}"]
-    lines += _layer_lines(facts, LINES - len(lines) - len(tail))
+    lines += _layer_lines(facts, most_lines() - len(lines) - len(tail))
     return fitted([*lines, *tail], facts)
 
 
@@ -293,7 +301,7 @@ def missing_text(rows: Iterable[MissingRow], facts: Mapping[str, Any]) -> str:
         for one in found
     ]
     lines, shown = [_missing_head(found, facts)], 0
-    while shown < len(parts) and len(lines) + len(parts[shown]) < LINES:
+    while shown < len(parts) and len(lines) + len(parts[shown]) < most_lines():
         lines += parts[shown]
         shown += 1
     if rest := len(parts) - shown:
@@ -313,7 +321,7 @@ def _one_line(one: MissingRow, facts: Mapping[str, Any], indent: int) -> str:
             names.append(sentence("pages.more", language, count=rest))
         shown = sentence("pages.comma", language).join(names)
         full = line + sentence("pages.colon", language) + shown
-        if width(full) <= COLUMNS:
+        if width(full) <= most_columns():
             return full
     return full if one.where else line
 

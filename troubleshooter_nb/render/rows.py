@@ -309,13 +309,18 @@ class Pairs(Table):
         return found
 
 
-def blocks(labels: Sequence[str]) -> list[tuple[str, list[int]]]:
+def blocks(
+    labels: Sequence[str], directions: Sequence[str] | None = None
+) -> list[tuple[str, list[int]]]:
     """Consecutive rows of the same block of the network: title and row numbers.
 
-    A block is the name up to its first number (``layers.7``), or its first part. Names without
-    such structure are cut into runs of 25.
+    A block is the name up to its first number (``layers.7``), or its first part; ``(grad)`` follows
+    where its direction is backward. Names without such structure are cut into runs of 25.
     """
     keys = [block_of(label) for label in labels]
+    if directions is not None:
+        ways = zip(keys, directions, strict=True)
+        keys = [f"{key} (grad)" if way == "backward" else key for key, way in ways]
     runs: list[tuple[str, list[int]]] = []
     for i, key in enumerate(keys):
         if runs and runs[-1][0] == key:

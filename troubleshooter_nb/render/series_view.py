@@ -136,13 +136,17 @@ def _curve(values: np.ndarray, ascii_only: bool) -> str:
     return spark(((means - low) / (high - low)) ** 2 + 1e-6, ascii_only=ascii_only)
 
 
+def series_verdict(series: xr.Dataset, facts: Mapping[str, Any]) -> str:
+    """Whether the curves stay together, and where they part, behind a mark."""
+    bad, good = ("x", "=") if facts["ascii"] else ("✗", "✓")
+    return f"{good if _turn(facts) < 0 else bad} {_verdict(series, facts)}"
+
+
 def series_text(series: xr.Dataset, facts: Mapping[str, Any]) -> str:
     """Where the curves part and the steps around, at most 25 lines of 100 columns."""
     language = facts["language"]
     ascii_only = bool(facts["ascii"])
-    bad, good = ("x", "=") if ascii_only else ("✗", "✓")
-    mark = good if _turn(facts) < 0 else bad
-    lines = [f"{mark} {_verdict(series, facts)}"]
+    lines = [series_verdict(series, facts)]
     lines.append(
         sentence("pages.sides", language, left=facts["left_label"], right=facts["right_label"])
     )

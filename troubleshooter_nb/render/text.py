@@ -27,9 +27,12 @@ from troubleshooter_nb.render.explanation import (
 )
 from troubleshooter_nb.render.lines import (
     COLUMNS,
-    LINES,
     aligned,
     fitted,
+    fitted_line,
+    is_whole,
+    most_columns,
+    most_lines,
     spaced,
     width,
     wrapped,
@@ -51,7 +54,7 @@ def dump_text(index: xr.Dataset, facts: Mapping[str, Any]) -> str:
     lines += [f"  {text}" for _, text in entries.health(facts["language"])]
     lines += note_lines(facts)
     count = len(entries)
-    room = LINES - 3 - len(lines)
+    room = most_lines() - 3 - len(lines)
     shown = range(count) if count <= room else range(room - 1)
     columns = entries.shown("text")
     language = facts["language"]
@@ -126,8 +129,10 @@ def comparison_text(pairs: Pairs, facts: Mapping[str, Any]) -> str:
     if pairs.first is not None:
         lines += first_lines(pairs, pairs.first, facts)
     lines += note_lines(facts)
-    room = max(_FEWEST_ROWS, LINES - 3 - len(lines))
-    shown = pairs.worst(min(int(facts["worst_rows"]), room), answers_of(facts))
+    room = max(_FEWEST_ROWS, most_lines() - 3 - len(lines))
+    shown: Sequence[int] = range(len(pairs))
+    if not is_whole():
+        shown = pairs.worst(min(int(facts["worst_rows"]), room), answers_of(facts))
     lines += _pair_lines(pairs, shown, facts) if shown else []
     unmatched = int((~facts["unmatched"]["expected"].values).sum())
     if unmatched:
@@ -142,12 +147,12 @@ def answer_lines(pairs: Pairs, facts: Mapping[str, Any]) -> list[str]:
     """The answer in a line, or in several where it is too long for one."""
     separator = " | " if facts["ascii"] else " · "
     line = verdict_line(pairs, facts)
-    if width(line) <= COLUMNS:
+    if width(line) <= most_columns():
         return [line]
     first, *others = _verdict_parts(pairs, facts)
     remarks = [text for _, text in remarks_of(pairs, facts)]
     head = separator.join([first, *others])
-    lines = [head] if width(head) <= COLUMNS else [first, *(f"  {one}" for one in others)]
+    lines = [head] if width(head) <= most_columns() else [first, *(f"  {one}" for one in others)]
     return [*lines, f"  {separator.join(remarks)}"] if remarks else lines
 
 
@@ -160,7 +165,7 @@ def _check_lines(facts: Mapping[str, Any]) -> list[str]:
         if check["status"] in marks and check["what"] != "coverage"
     ]
     text = spaced(sentence("explanations.comparable", facts["language"]), " · ".join(wrong))
-    return wrapped(text, facts, indent=2)[:_MOST_LINES] if wrong else []
+    return wrapped(text, facts, indent=2)[: most_lines(_MOST_LINES)] if wrong else []
 
 
 def first_lines(pairs: Pairs, first: int, facts: Mapping[str, Any]) -> list[str]:
@@ -175,7 +180,7 @@ def first_lines(pairs: Pairs, first: int, facts: Mapping[str, Any]) -> list[str]
     if place := place_sentence(facts["observed"], pairs.number(first), language):
         lines += wrapped(place, facts, indent=4)
     for said in why_sentences(facts, pairs.number(first))[:2]:
-        lines += _at_most(wrapped(said.whole, facts, indent=4), _MOST_LINES, facts)
+        lines += _at_most(wrapped(said.whole, facts, indent=4), most_lines(_MOST_LINES), facts)
     return lines
 
 
@@ -380,6 +385,11 @@ def _entry_text(entries: Entries, i: int, column: Column, language: str) -> str:
     if values["status"] != "ok" and column.name not in ("name", "verdict"):
         return ""
     return cell_text(column, values, language, "text", "")
+
+
+def rows_text(pairs: Pairs, shown: Sequence[int], facts: Mapping[str, Any]) -> str:
+    """Some pairs as a table with its titles."""
+    return "\n".join(fitted_line(line[2:], facts) for line in _pair_lines(pairs, shown, facts))
 
 
 def _pair_lines(pairs: Pairs, shown: Sequence[int], facts: Mapping[str, Any]) -> list[str]:

@@ -25,7 +25,7 @@ from troubleshooter_nb.render.html import (
     table,
     tone,
 )
-from troubleshooter_nb.render.lines import LINES, fitted, padded
+from troubleshooter_nb.render.lines import fitted, most_lines, padded
 from troubleshooter_nb.render.numbers import percent
 from troubleshooter_nb.render.rows import blocks
 from troubleshooter_nb.render.steps import brief
@@ -60,7 +60,7 @@ def weight_map_text(rows: xr.Dataset, facts: Mapping[str, Any]) -> str:
     # What a person did comes first, however far down it is.
     edited, changing = _edited(columns), _changing(columns)
     shown = [*edited, *changing] or list(range(count))
-    room = max(LINES - len(lines) - 1 - bool(edited), 1)
+    room = max(most_lines() - len(lines) - 1 - bool(edited), 1)
     kept = shown[: room if len(shown) <= room else room - 1]
     if edited:
         lines.append(f"  {_counted('edited_rows', language, edited[: len(kept)], edited)}")

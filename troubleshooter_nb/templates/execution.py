@@ -26,6 +26,7 @@ from troubleshooter_nb.templates.parameters import (
 )
 from troubleshooter_nb.templates.private import Clean, clean, cleaner
 from troubleshooter_nb.templates.shipped import Template
+from troubleshooter_nb.templates.translated import in_language, language_of
 
 OnCell = Callable[[Message], object]
 # What a line of progress leaves behind, where it was shown.
@@ -139,8 +140,10 @@ def execute(
 ) -> Record:
     """Run a notebook with other parameters; no file is written but by the notebook itself.
 
-    It runs in the Python of this process, whatever the notebook says. Neither clock, widget state,
-    home folder nor the folder it ran in are in the record: the same run gives the same record.
+    It runs in the Python of this process, whatever the notebook says, and reads in the language
+    that its parameter ``language`` is given, where its cells carry that. Neither clock, widget
+    state, home folder nor the folder it ran in are in the record: the same run gives the same
+    record.
 
     Parameters
     ----------
@@ -162,6 +165,7 @@ def execute(
     """
     check_runner()
     notebook = read_notebook(path)
+    notebook = in_language(notebook, language_of(notebook, values or {}))
     fill_in(notebook, values or {}, file=path.name)
     for cell in notebook.cells:
         if cell.cell_type == "code":

@@ -17,7 +17,8 @@ from troubleshooter_nb.naming.closeness import closest
 
 FORM, FILLED_IN = "parameters", "injected-parameters"
 _WORDS = {"True": True, "true": True, "False": False, "false": False}
-_WORDS |= dict.fromkeys(("None", "none", "null"))  # type: ignore[arg-type]
+# Not `none`: that is a word, also one of the faults that the examples take.
+_WORDS |= dict.fromkeys(("None", "null"))  # type: ignore[arg-type]
 # Of a cell that is no Python, for a magic perhaps.
 _ASSIGNED = re.compile(r"^([A-Za-z_]\w*)\s*(?::[^=]+)?=(?!=)", re.MULTILINE)
 
@@ -115,8 +116,8 @@ def _above(comments: Mapping[int, str], line: int) -> str:
 def value_of(text: str) -> Any:
     """What the words of a command line stand for, by papermill's rules, and lists as in yaml.
 
-    ``3``, ``1e-3``, ``True``, ``None`` are what they look like, in lower case as well, so is
-    ``[0, 2]`` or ``{a: 1}``; what is quoted within, and all else, is text.
+    ``3``, ``1e-3``, ``True``, ``true``, ``None`` are what they look like, so is ``[0, 2]`` or
+    ``{a: 1}``; what is quoted within, and all else, is text.
 
     Raises
     ------

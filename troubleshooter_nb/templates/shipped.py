@@ -10,10 +10,12 @@ import json
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from troubleshooter_nb.errors import MissingFileError
+from troubleshooter_nb.errors import ArgumentError, MissingFileError
 from troubleshooter_nb.messages import Language, Message
 
 # Key of what a notebook says of itself, in its metadata and in that of an output.
@@ -111,22 +113,35 @@ def _names(value: Any) -> tuple[str, ...]:
     return tuple(map(str, value)) if isinstance(value, list | tuple) else ()
 
 
-def use_example_nets() -> Path:
+def use_example_nets(*given: object) -> ModuleType | None:
     """Make ``import example_nets`` work: the networks that the examples of the templates run.
 
     A template calls it where it makes its example, so that a copy of it runs in any folder.
 
+    Parameters
+    ----------
+    *given : object
+        What the parameters of a template hold, such as two paths: its example is made where none
+        of them is filled in.
+
     Returns
     -------
-    Path
-        The folder that was put at the end of `sys.path`.
+    module or None
+        ``example_nets``, whose folder was put at the end of `sys.path`. None where all of `given`
+        are filled in: then no example is wanted.
 
     Raises
     ------
+    ArgumentError
+        If some of `given` are filled in and some are not.
     MissingFileError
-        If this installation lacks them.
+        If this installation lacks the networks.
     """
+    if any(given):
+        if not all(given):
+            raise ArgumentError(Message("arguments.all_or_none_given"))
+        return None
     place = folder()
     if str(place) not in sys.path:
         sys.path.append(str(place))
-    return place
+    return import_module("example_nets")
