@@ -415,7 +415,9 @@ def _check_options(walk: object, executor: object, progress: object) -> None:
 
 def _of_others(executor: Executor | None) -> Executor | None:
     """The executor, unless this thread is one of it, which would wait for itself."""
-    own = threading.current_thread() in getattr(executor, "_threads", ())
+    # By its name: a thread may run before the pool has it in its list.
+    prefix = getattr(executor, "_thread_name_prefix", "")
+    own = prefix and threading.current_thread().name.startswith(f"{prefix}_")
     return None if own else executor
 
 

@@ -71,7 +71,9 @@ def opened(path: str) -> Dump | Series:
             return open_series(path)
         except (FormatError, OSError) as error:
             if "files.not_recognised" in ids_of(message_of(unknown)):
-                unknown.add_note(told(Message("command.no_curve", why=message_of(error))))
+                # As `add_note` of Python 3.11 does it.
+                why = told(Message("command.no_curve", why=message_of(error)))
+                unknown.__notes__ = [*getattr(unknown, "__notes__", ()), why]
         raise
 
 
