@@ -11,6 +11,7 @@ from tests.docs.pages import PAGES, ROOT, hold, needs_of, plain, run_command, ru
 from troubleshooter_nb.compat.msprobe.debugger import PrecisionDebugger
 from troubleshooter_nb.compat.torch_npu.hooks import dump_file, registration
 from troubleshooter_nb.compat.troubleshooter import saving
+from troubleshooter_nb.frameworks import seeding
 
 
 def cases():
@@ -22,12 +23,17 @@ def cases():
 
 
 @pytest.fixture
-def no_trace():
-    """What a page leaves behind as a reader may: options, modules, seeds, hooks of old tools."""
+def no_trace(page):
+    """Take back what a page leaves, as a reader may: options, modules, seeds, hooks, no dropout."""
+    for name in ("torch", "mindspore"):
+        if name in needs_of(page.read_text(encoding="utf-8")):
+            pytest.importorskip(name)
     modules = set(sys.modules)
     saving._PER_PROCESS.reset()
     with tnb.option_context(), tnb.seed_all(99):
         yield
+    for framework in seeding.loaded().values():
+        framework.dropout().write(False)
     if registration._hooks is not None:
         registration._hooks.remove()
     registration._hooks = dump_file._file = None
@@ -41,9 +47,6 @@ def no_trace():
 
 @pytest.mark.parametrize("page", [*cases()])
 def test_every_block_of_the_page_runs(page, tmp_path, monkeypatch, no_trace):
-    for name in needs_of(page.read_text(encoding="utf-8")):
-        if name in ("torch", "mindspore"):
-            pytest.importorskip(name)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     run_page(page, tmp_path)
@@ -87,3 +90,10 @@ def test_no_page_left_a_trace():
     assert torch.nn.functional.dropout.__module__ == "torch.nn.functional"
     assert torch.nn.functional.relu.__module__ == "torch.nn.functional"
     assert not torch.are_deterministic_algorithms_enabled()
+
+
+@pytest.mark.mindspore
+def test_no_page_left_a_trace_in_mindspore():
+    nn = pytest.importorskip("mindspore").nn
+    tensor = pytest.importorskip("mindspore").Tensor([1.0] * 64)
+    assert (nn.Dropout(p=0.5).set_train()(tensor).asnumpy() == 0).any()
