@@ -102,6 +102,9 @@ def test_an_untrusted_record_is_drawn_readable_and_foldable(record, dark):
         page.screenshot(path=harness.PICTURES / f"untrusted_{'dark' if dark else 'light'}.png")
         # Untrusted: the sanitiser took our style sheet away, and the look must not need it.
         assert page.locator(".jp-OutputArea style").count() == 0
+        bar = page.locator(".tsnb td > div").first  # drawn by its inline style alone
+        assert bar.evaluate("e => getComputedStyle(e).borderTopStyle") == "solid"
+        assert bar.bounding_box()["height"] == 3
         for i in range(SHOWN):
             block = page.locator(".tsnb").nth(i)
             assert block.bounding_box()["height"] > 20

@@ -63,6 +63,7 @@ KEPT_PROPERTIES = set(
         "vertical-align",
         "border",
         "border-left",
+        "border-top",
         "border-collapse",
         "opacity",
         "padding",

@@ -14,7 +14,8 @@ from troubleshooter_nb.columns.pairings import PAIRING_COLUMNS
 from troubleshooter_nb.columns.pairs import RESULT_COLUMNS
 from troubleshooter_nb.columns.statistics import STATISTICS
 from troubleshooter_nb.messages import told
-from troubleshooter_nb.render.cells import cell_text, index_text
+from troubleshooter_nb.metrics.locate import split_axis
+from troubleshooter_nb.render.cells import cell_text, index_text, names_text
 from troubleshooter_nb.render.charts import depth_chart, spark, strip, tile_map
 from troubleshooter_nb.render.explanation import (
     answers_of,
@@ -70,7 +71,7 @@ from troubleshooter_nb.render.text import (
     worst_elements,
 )
 from troubleshooter_nb.render.words import glyph, reason_text, sentence, tone_of
-from troubleshooter_nb.shapes import are_known, shape_text
+from troubleshooter_nb.shapes import Shape, are_known, shape_text
 from troubleshooter_nb.table import table_of
 
 _MOST_UNMATCHED = 100
@@ -175,7 +176,7 @@ def diff_html(row_: xr.Dataset, evidence: xr.Dataset | None, facts: Mapping[str,
     """HTML repr of one pair."""
     language = facts["language"]
     values = scalar_row(row_)
-    names = [samp(values[side] or "–") for side in ("left", "right")]
+    sides = [(facts[f"{side}_label"], side) for side in ("left", "right")]
     found = facts.get("neighbours", {})
     neighbours = neighbours_line(found, str(values["role"]), language)
     origin = "" if wired_line(found, language) else origin_sentence(values, language)
@@ -183,17 +184,23 @@ def diff_html(row_: xr.Dataset, evidence: xr.Dataset | None, facts: Mapping[str,
         paragraph(
             verdict_mark(str(values["verdict"]), language),
             " ",
-            names[0],
-            " → ",
-            names[1],
+            samp(names_text(*(str(values[f"{side}_display"]) for _, side in sides))),
             style="margin:2px 0;font-size:16px",
         ),
         paragraph(
             small(
-                " · ".join(
-                    f"{facts[f'{side}_label']} {values[f'{side}_dtype']} "
-                    f"{shape_text(values[f'{side}_shape'])}"
-                    for side in ("left", "right")
+                join(
+                    [
+                        join(
+                            [
+                                f"{label} {values[f'{side}_dtype']} ",
+                                f"{shape_text(values[f'{side}_shape'], '×')} ",
+                                samp(values[side]),
+                            ]
+                        )
+                        for label, side in sides
+                    ],
+                    element("br"),
                 )
             )
         ),
@@ -430,6 +437,7 @@ def _inside(values: Mapping[str, Any], evidence: xr.Dataset, language: str) -> M
         f"{sentence('pages.tile_remark', language)} \N{EN SPACE}{scientific(floor)} ",
         key,
         f" {largest}",
+        _axes_of_map(values["left_shape"], language),
     )
     count = int(mismatch.sum())
     violet = (
@@ -456,7 +464,7 @@ def _inside(values: Mapping[str, Any], evidence: xr.Dataset, language: str) -> M
                         element("br"),
                         _side_line("right", values, evidence, language),
                     ),
-                    _axis_table(evidence, language),
+                    *_axis_table(evidence, language),
                     element_table(elements, language) if elements else None,
                     style=TOP,
                 ),
@@ -465,6 +473,16 @@ def _inside(values: Mapping[str, Any], evidence: xr.Dataset, language: str) -> M
         class_="tsnb-n",
         style="border-collapse:collapse;margin:4px 0 12px 0",
     )
+
+
+def _axes_of_map(shape: Shape, language: str) -> Markup | None:
+    """Which axes run down the heat map and which across it."""
+    cut, axes = split_axis(shape), [*map(str, range(len(shape)))]
+    if not 0 < cut < len(axes):
+        return None
+    rows, columns = (", ".join(some) for some in (axes[:cut], axes[cut:]))
+    said = sentence("pages.tile_axes", language, rows=rows, columns=columns)
+    return join([element("br"), said])
 
 
 def _side_line(side: str, values: Mapping[str, Any], evidence: xr.Dataset, language: str) -> Markup:
@@ -479,11 +497,15 @@ def _side_line(side: str, values: Mapping[str, Any], evidence: xr.Dataset, langu
     return join([f"{side:<5}\N{EN SPACE}", samp(text)])
 
 
-def _axis_table(evidence: xr.Dataset, language: str) -> Markup | None:
-    lines = []
+def _axis_table(evidence: xr.Dataset, language: str) -> list[Markup]:
+    """The axes on which the error is concentrated, drawn; the others are only named."""
+    lines, spread = [], []
     for axis, start, stop, length, concentrated in axis_ranges(evidence):
         if not evidence[f"profile_{axis}"].values.any():
             continue  # NaN or Inf only: there is no finite error to be anywhere
+        if not concentrated:
+            spread.append(str(axis))
+            continue
         bins = spark(evidence[f"profile_{axis}"].values)
         note = sentence("pages.range", language, start=start, stop=stop, length=length)
         if where := indices_of_axis(evidence, axis, language):
@@ -492,14 +514,17 @@ def _axis_table(evidence: xr.Dataset, language: str) -> Markup | None:
             row(
                 left_cell(f"axis\N{NO-BREAK SPACE}{axis}"),
                 left_cell(samp(bins)),
-                left_cell(
-                    tone("bad", note) if concentrated else sentence("pages.spread", language)
-                ),
+                left_cell(tone("bad", note)),
             )
         )
-    if not lines:
-        return None
-    return scrolling_table(element("tbody", *lines), style="border-collapse:collapse;margin:6px 0")
+    parts = []
+    if lines:
+        style = "border-collapse:collapse;margin:6px 0"
+        parts.append(scrolling_table(element("tbody", *lines), style=style))
+    if spread:
+        said = sentence("pages.spread", language, axes=", ".join(spread))
+        parts.append(paragraph(small(said), style="margin:6px 0"))
+    return parts
 
 
 def _all_pairs(pairs: Pairs, facts: Mapping[str, Any], rows: Rows) -> list[Markup]:

@@ -21,8 +21,13 @@ TONES = {
     "warn": ("rgb(122,91,0)", "rgb(230,189,74)"),
     "miss": ("rgb(93,81,156)", "rgb(185,176,232)"),
 }
-# Bars behind figures: translucent, so one value serves both themes.
-FILLS = {"ok": "#1f7bbf33", "bad": "#d55e0066", "warn": "#e69f0040", "miss": "#7a6fb040"}
+# Bars under figures: translucent, so one value serves both themes.
+FILLS = {
+    "ok": "rgba(31,123,191,0.5)",
+    "bad": "rgba(213,94,0,0.7)",
+    "warn": "rgba(230,159,0,0.6)",
+    "miss": "rgba(122,111,176,0.5)",
+}
 # One mid tone with at least 4:1 on white and on #111, for pictures that cannot know the theme.
 INKS = {"ok": "#1f7bbf", "bad": "#c8501e", "warn": "#9a7400", "miss": "#7a6fb0", "": "#808080"}
 

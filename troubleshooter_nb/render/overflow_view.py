@@ -32,7 +32,7 @@ from troubleshooter_nb.render.html import (
 from troubleshooter_nb.render.lines import fitted, most_lines, padded, width, wrapped
 from troubleshooter_nb.render.numbers import percent, scientific
 from troubleshooter_nb.render.recording_view import ranges_text
-from troubleshooter_nb.render.tables import aligned_cell
+from troubleshooter_nb.render.tables import aligned_cell, bar
 from troubleshooter_nb.render.text import more_text
 from troubleshooter_nb.render.words import mismatches, sentence
 
@@ -352,9 +352,7 @@ def _cell(column: Column, one: Mapping[str, Any], language: str) -> Markup:
             share = float(one["share_of_limit"])
             if not share >= _TOLD_SHARE:  # as nan is not
                 return cell()
-            filled = f"{min(100 * share, 100):.0f}%"
-            bar = f"background:linear-gradient(90deg,{FILLS['warn']} {filled},#0000 0)"
-            return cell(text, style=bar)
+            return cell(text, bar(FILLS["warn"], share))
     return aligned_cell(column, text)
 
 

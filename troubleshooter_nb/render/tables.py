@@ -31,7 +31,7 @@ from troubleshooter_nb.render.rows import Pairs
 from troubleshooter_nb.render.words import glyph, reason_text, sentence, tone_of, word
 from troubleshooter_nb.shapes import Shape
 
-_FIGURES_A_LINE = 3
+_FIGURES_A_LINE = 2
 # Rows of a part that stand open where an editor stands above them: Notebook 7 puts a cell into a
 # small box that scrolls once its output is taller than 100 lines.
 MOST_OPEN = 6
@@ -79,14 +79,16 @@ def passed_table(pairs: Pairs, facts: Mapping[str, Any]) -> Markup:
     return table(_pair_heads(columns, facts), lines)
 
 
-def aligned_cell(column: Column, *children: object, style: str | None = None) -> Markup:
+def aligned_cell(column: Column, *children: object) -> Markup:
     """A cell of a column, on its side."""
-    return left_cell(*children) if column.is_left else cell(*children, style=style)
+    return left_cell(*children) if column.is_left else cell(*children)
 
 
-def log_bar(fill: str, value: float, bounds: tuple[float, float]) -> str:
-    """The style of a cell with a bar behind its figure, on a log scale between the bounds."""
-    return f"background:linear-gradient(90deg,{fill} {100 * level(value, *bounds):.0f}%,#0000 0)"
+def bar(fill: str, share: float) -> Markup | None:
+    """A bar under the figure of a cell, nothing for nothing; behind it would end within digits."""
+    if not share > 0:
+        return None
+    return element("div", style=f"width:{100 * min(share, 1.0):.0f}%;border-top:3px solid {fill}")
 
 
 def verdict_mark(verdict: str, language: str, *, count: int | None = None) -> Markup:
@@ -188,8 +190,8 @@ def _pair_cell(
         case "growth" if values["origin"] == "created" and text:
             name = "miss" if values["verdict"] == "nan" else "bad"
             return aligned_cell(column, tone(name, text))
-    style = log_bar(FILLS[pairs.tone(i)], values[column.name], column.bar) if column.bar else None
-    return aligned_cell(column, text, style=style)
+    share = level(values[column.name], *column.bar) if column.bar else 0.0
+    return aligned_cell(column, text, bar(FILLS[pairs.tone(i)], share))
 
 
 def _names(pairs: Pairs, i: int, values: Mapping[str, Any]) -> list[object]:

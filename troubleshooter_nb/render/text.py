@@ -16,7 +16,7 @@ from troubleshooter_nb.messages import told
 from troubleshooter_nb.metrics.index_sets import described
 from troubleshooter_nb.metrics.verdict import is_open
 from troubleshooter_nb.render.calls import call_text
-from troubleshooter_nb.render.cells import cell_text, heads
+from troubleshooter_nb.render.cells import cell_text, heads, names_text
 from troubleshooter_nb.render.explanation import (
     answers_of,
     check_line,
@@ -286,7 +286,7 @@ def diff_text(row: xr.Dataset, evidence: xr.Dataset | None, facts: Mapping[str, 
     language = facts["language"]
     values = scalar_row(row)
     mark = glyph(values["verdict"], ascii_only=facts["ascii"])
-    names = f"{values['left'] or '-'} -> {values['right'] or '-'}"
+    names = names_text(*(str(values[f"{side}_display"]) for side in ("left", "right")))
     lines = [f"{mark} {word(values['verdict'], language)} · {names}"]
     if reason := reason_text(values, language):
         lines.append(f"  {reason}")
