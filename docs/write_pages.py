@@ -97,6 +97,7 @@ NOTHING_WRONG = (
 )
 
 GROUPS = {
+    "Begin": "start Start",
     "Record and save": "record Recording Schedule save save_grad save_dump seed_all Seeded",
     "Open": "open_dump Dump ArraySource RunCard merge_ranks missing_places open_series Series",
     "Compare": (

@@ -37,7 +37,7 @@ ROWS = [
     ["capture", "convert"],  # layer 5
     ["replaying", "recorder_file"],
     ["widgets", "report", "saved_comparison", "templates"],  # layer 6
-    ["compat"],  # layer 7
+    ["compat", "first_steps"],  # layer 7
     ["cli"],  # which also answers the old commands
     ["__main__", "__init__"],  # __main__ starts cli
 ]

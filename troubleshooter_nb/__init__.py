@@ -60,6 +60,7 @@ if typing.TYPE_CHECKING:
         WriteError,
     )
     from troubleshooter_nb.findings import Check, Finding
+    from troubleshooter_nb.first_steps import Start, start
     from troubleshooter_nb.formats import open_dump, save_dump
     from troubleshooter_nb.formats.mapping_file import read_weight_map, write_weight_map
     from troubleshooter_nb.formats.pairing_files import read_mapping
@@ -121,6 +122,7 @@ __all__ = [
     "Seeded",
     "Series",
     "SeriesComparison",
+    "Start",
     "TensorDiff",
     "Tolerance",
     "TroubleshooterError",
@@ -159,6 +161,7 @@ __all__ = [
     "save_grad",
     "seed_all",
     "set_options",
+    "start",
     "use_example_nets",
     "watch_overflow",
     "write_mapping",
@@ -209,6 +212,7 @@ _HOMES = {
     ".report": "export",
     ".saved_comparison": "open_comparison",
     ".run_card": "RunCard",
+    ".first_steps": "Start start",
     ".templates.outcome": "Outcome outcome",
     ".templates.shipped": "use_example_nets",
     ".weight_map": "WeightMap WeightMapHistory",

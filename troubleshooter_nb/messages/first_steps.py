@@ -1,0 +1,31 @@
+"""What `start` shows: what lies at a path, and what can be done with it."""
+
+# fmt: off
+MESSAGES: dict[str, tuple[str, str]] = {
+    "nothing_given": ("Why do two models differ? Type the line of what you have", "两个模型为何不同？按手头已有的内容输入对应的一行"),
+    "nothing_known": ("Nothing there is known to this package", "其中没有本软件包能识别的内容"),
+    "run": ("values of a run", "一次运行的数值"), "gradients": ("gradients of a run", "一次运行的梯度"),
+    "weights": ("weights", "权重"), "tensors": ("tensors", "张量"), "curve": ("curves over steps", "随步变化的曲线"),
+    "curve_head": ("{count:step|steps}: {names:4}", "{count} 步：{names:4}"),
+    "map": ("weight map", "权重映射"), "mapping": ("mapping of names", "名称映射"), "comparison": ("saved comparison", "已保存的比较"),
+    "unknown": ("not known", "未知"),
+    "not_looked": ("{count} more were not looked at", "另有 {count} 项未查看"),
+    "compare": ("Which layer creates the difference, and why", "哪一层产生了差异，为什么"),
+    "compare_with": ("Compare it with the other run: which layer creates the difference, and why", "与另一次运行比较：哪一层产生了差异，为什么"),
+    "look": ("What is in it, with ranges, NaN and Inf", "其中有什么，含取值范围、NaN 与 Inf"),
+    "notebook": ("The same as a notebook to share", "同样的内容，做成可分享的笔记本"),
+    "replay": ("Feed every module of your network what was recorded, and judge each alone", "把记录的输入送入网络的每个模块，逐个判断"),
+    "diff": ("What changed between two checkpoints", "两个检查点之间有何变化"),
+    "diff_with": ("What changed against the other checkpoint", "与另一个检查点相比有何变化"),
+    "draft": ("Which weight becomes which, to check and to convert", "哪个权重对应哪个，供检查与转换"),
+    "curves": ("From which step on two trainings part", "两次训练从哪一步开始分开"),
+    "curves_with": ("From which step on it parts from the other training", "它与另一次训练从哪一步开始分开"),
+    "curve_look": ("Its numbers", "其中的数值"),
+    "edit": ("Look at it and correct it", "查看并修改"),
+    "convert": ("Convert a checkpoint by it", "按它转换检查点"),
+    "with_map": ("Compare two runs whose names differ", "比较名称不同的两次运行"),
+    "open": ("Open it: figures, verdicts, findings", "打开：数值、判定、发现"),
+    "record": ("No run saved yet: record one on each side", "尚未保存运行：在两侧各记录一次"),
+    "sniff": ("A file or folder of which you do not know what it is", "不知道是什么的文件或文件夹"),
+    "of_two_kinds": ("{left} and {right} have nothing to be compared; give two of one kind", "{left}与{right}没有可比之处；请给出同类的两项"),
+}
