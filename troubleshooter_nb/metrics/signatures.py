@@ -40,7 +40,8 @@ def values_of(array: np.ndarray) -> np.ndarray:
         raise ArgumentError(Message("arguments.dtype_not_related", dtype=array.dtype))
     values = computable(np.asarray(array))
     if arithmetic == "integer" or values.dtype.itemsize > (16 if arithmetic == "complex" else 8):
-        values = values.astype(np.complex128 if arithmetic == "complex" else np.float64)
+        with np.errstate(over="ignore"):  # of a long double, which counts as infinite then
+            values = values.astype(np.complex128 if arithmetic == "complex" else np.float64)
     elif values.dtype == np.float16:
         values = values.astype(np.float32)
     return np.ascontiguousarray(values).reshape(array.shape)

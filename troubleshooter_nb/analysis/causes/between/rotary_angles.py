@@ -10,6 +10,7 @@ from troubleshooter_nb.analysis.causes.between.earlier_values import EarlierValu
 from troubleshooter_nb.analysis.causes.case import Fit
 from troubleshooter_nb.analysis.causes.fits import misfit
 from troubleshooter_nb.metrics.operators.rotary import angles, frequencies
+from troubleshooter_nb.metrics.signatures import values_of
 from troubleshooter_nb.thresholds import FEWEST_ANGLES
 
 _FORMATS = ("float32", "bfloat16 positions", "float16 positions")
@@ -24,7 +25,7 @@ def angle_fits(earlier: EarlierValues) -> list[Fit]:
         Settings: ``formula`` "angles", ``position_offset``, ``theta``, ``frequency_scale``,
         ``angle_precision``. Empty where the target is no such product.
     """
-    target = np.squeeze(earlier.target).astype(np.float64)
+    target = np.squeeze(values_of(earlier.target)).astype(np.float64)
     if target.ndim != 2 or min(target.shape) < FEWEST_ANGLES or not np.isfinite(target).all():
         return []
     whole = target.shape[1]
