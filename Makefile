@@ -12,7 +12,7 @@ pin = "$$(grep '^$(1)==' constraints/full.txt)"
 # Jupyter refuses to run as root (a container, say) unless told.
 ALLOW_ROOT = $(shell [ "$$(id -u)" = 0 ] && echo --allow-root)
 
-.PHONY: help demo lab docs first-hour check test test-long bench clean distclean
+.PHONY: help demo lab docs first-hour check test test-long worlds bench clean distclean
 help:
 	@echo "make demo       run a template to a proved cause; prints the verdict and the files it wrote"
 	@echo "                LEFT=... RIGHT=... takes two runs of your own"
@@ -22,6 +22,7 @@ help:
 	@echo "make check      lint, types and a core set of tests, in two or three minutes"
 	@echo "make test       lint, types and all tests, in both environments"
 	@echo "make test-long  the tests with far more random cases"
+	@echo "make worlds     other Pythons, releases and frameworks: the list; WORLD=minimum runs one"
 	@echo "make bench      all measurements against our bars, in one table"
 	@echo "make clean      remove caches and builds (distclean: the environments too)"
 
@@ -81,6 +82,9 @@ check: $(FULL) $(PAGES)
 
 test-long: $(FULL)
 	@$(PYTHON) .ci/parts.py test-long
+
+worlds:
+	@$(PYTHON) .ci/worlds.py $(WORLD)
 
 # One that misses its bar does not keep the others from being run.
 bench: $(FULL)

@@ -1,10 +1,12 @@
 """The switches of the test run.
 
 TNB_REQUIRE_ALL=1  a skipped test is a failure: CI must not pass because something is missing.
-TNB_CORE=1         the environment without frameworks and Jupyter: tests marked for them are
-                   deselected, which is not a skip; of a test of many cases some are run, for the
-                   other environment runs them all, and what another numpy changes shows in some.
-TNB_LONG=1         also the tests marked `long`, and far more random cases.
+TNB_CORE=1         the environment without frameworks and Jupyter: tests marked for them, and those
+                   marked `once`, are deselected, which is not a skip; of a test of many cases
+                   some are run, for what another numpy changes shows in some.
+TNB_LONG=1         also the tests marked `long`, all cases, and far more random ones.
+
+Of a test marked `few(n)`, whose cases are slow, n are run without TNB_LONG, spread over all.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import os
 import re
 import shutil
 import sys
-from collections import Counter
+from collections import defaultdict
 
 import hypothesis
 import pytest
@@ -37,7 +39,7 @@ NEEDS = {
     "node": [],
 }
 # Of a test in the core environment.
-FIRST_CASES, EVERY_CASE = 4, 6
+FIRST_CASES, EVERY_CASE = 3, 9
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 NODE = shutil.which("node")
 
@@ -130,9 +132,9 @@ def pytest_report_header():
 
 
 def pytest_collection_modifyitems(config, items):
-    unwanted = (set(NEEDS) if CORE else set()) | (set() if LONG else {"long"})
+    unwanted = ({*NEEDS, "once"} if CORE else set()) | (set() if LONG else {"long"})
     wanted = [item for item in items if not unwanted & {mark.name for mark in item.iter_markers()}]
-    if CORE and not LONG:
+    if not LONG:
         wanted = some_cases(wanted)
     if gone := [*{*items} - {*wanted}]:
         config.hook.pytest_deselected(items=gone)
@@ -144,15 +146,20 @@ def pytest_collection_modifyitems(config, items):
 
 
 def some_cases(items):
-    """The first cases of every test, and every so many of the others."""
-    seen = Counter()
-    chosen = []
+    """What a test is marked for; in the core the first cases of others, and every so many."""
+    cases = defaultdict(list)
     for item in items:
-        test = item.nodeid.partition("[")[0]
-        seen[test] += 1
-        if seen[test] <= FIRST_CASES or seen[test] % EVERY_CASE == 0:
-            chosen.append(item)
-    return chosen
+        cases[item.nodeid.partition("[")[0]].append(item)
+    chosen = set()
+    for some in cases.values():
+        if mark := some[0].get_closest_marker("few"):
+            count = min(mark.args[0], len(some))
+            chosen.update(some[number * len(some) // count] for number in range(count))
+        elif CORE:
+            chosen.update([*some[:FIRST_CASES], *some[FIRST_CASES - 1 :: EVERY_CASE]])
+        else:
+            chosen.update(some)
+    return [item for item in items if item in chosen]
 
 
 def fail_if_skipped(report):

@@ -110,6 +110,7 @@ def without_figures(value):
     return float if isinstance(value, float) else value
 
 
+@pytest.mark.long
 @pytest.mark.torch
 def test_a_process_takes_steps_when_told_and_says_what_they_took(tmp_path):
     pytest.importorskip("torch")

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.once
+
 ROOT = Path(__file__).parents[1]
 CASES = {
     "test_plain.py": """
@@ -19,6 +21,12 @@ def test_runs(): pass
 def test_expected_failure(): assert False
 @pytest.mark.long
 def test_long(): pass
+""",
+    "test_cases.py": """
+import pytest
+@pytest.mark.few(2)
+@pytest.mark.parametrize("case", range(10))
+def test_slow_cases(case): assert case in (0, 5)
 """,
     "test_skip.py": """
 import pytest
@@ -71,14 +79,18 @@ def test_the_long_switch_selects_long_tests(outcome):
     assert "2 passed, 1 xfailed" in outcome("test_plain.py", TNB_LONG="1")[1]
 
 
+def test_of_slow_cases_some_run_spread_over_all(outcome):
+    assert "2 passed, 8 deselected" in outcome("test_cases.py")[1]
+    assert "8 failed, 2 passed" in outcome("test_cases.py", TNB_LONG="1")[1]
+
+
 def test_require_all_turns_a_skip_into_a_failure(outcome):
     names = "test_skip.py", "test_module_skip.py"
     assert "2 skipped" in outcome(*names)[1]
-    for workers in (0, 1):
-        code, text = outcome(*names, workers=workers, TNB_REQUIRE_ALL="1")
-        assert code not in (0, 5)
-        assert "1 failed, 1 error in" in text
-        assert text.count("TNB_REQUIRE_ALL=1 allows no skip; Skipped: ") >= 2
+    code, text = outcome(*names, workers=1, TNB_REQUIRE_ALL="1")
+    assert code not in (0, 5)
+    assert "1 failed, 1 error in" in text
+    assert text.count("TNB_REQUIRE_ALL=1 allows no skip; Skipped: ") >= 2
 
 
 def test_the_core_switch_deselects_marked_tests(outcome):

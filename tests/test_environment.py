@@ -14,6 +14,8 @@ from packaging.utils import canonicalize_name
 
 import troubleshooter_nb
 
+pytestmark = pytest.mark.once
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -80,3 +82,15 @@ def test_constraints_pin_every_requirement_inside_its_range(file, extras):
 
 def test_the_package_knows_its_version():
     assert troubleshooter_nb.__version__ == PROJECT["version"]
+
+
+def test_the_oldest_releases_are_those_that_are_promised():
+    """Of each range the lower end is what the tests of `make worlds WORLD=minimum` run with."""
+    lines = (ROOT / "constraints" / "minimum.txt").read_text().splitlines()
+    pins = [Requirement(line) for line in lines if line and not line.startswith("#")]
+    ranges = project_ranges("excel", "netcdf")
+    assert {canonicalize_name(pin.name) for pin in pins} == {*ranges}
+    for pin in pins:
+        (equal,) = pin.specifier
+        (lower,) = (one for one in ranges[canonicalize_name(pin.name)] if one.operator == ">=")
+        assert equal.version.startswith(lower.version), pin

@@ -27,6 +27,7 @@ def faulty():
         sys.path.remove(str(BENCHMARKS))
 
 
+@pytest.mark.long
 def test_faults_of_new_nets_leave_the_runs_of_old_seeds_alone(faulty, monkeypatch):
     plan, known = faulty["plan"], faulty["registry"].FAULTS
     old = [f for f in known if {*f.families} & {*plan.FAMILIES}]
@@ -48,6 +49,7 @@ SMALL = (
 )
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", SMALL)
 def test_every_entry_of_the_files_is_a_record_with_its_values(faulty, tmp_path, name):
     run = faulty["plan"].draw_way(faulty["ways"].WAYS[name], 0, 5, tmp_path)
@@ -96,6 +98,7 @@ def own_faults():
     )
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("family", "name"), own_faults())
 def test_a_fault_in_another_style_shows_where_the_truth_says(faulty, tmp_path, family, name):
     way = replace(faulty["ways"].WAYS["record"], hards=())
@@ -178,6 +181,7 @@ LATER = frozenset(
 )
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("name", "number", "seed", "cause"), ONCE_WRONG)
 def test_what_was_answered_wrongly_once_is_told(
     faulty, tmp_path, monkeypatch, name, number, seed, cause

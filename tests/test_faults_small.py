@@ -70,6 +70,7 @@ def test_tables_print_and_hold_the_bars_of_no_run(faulty, capsys):
     assert "controls quiet" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_a_norm_that_operators_were_given_is_found_in_the_weight_before_it(faulty):
     """Running variances have no name there, only a position."""
     draws = (faulty["plan"].draw(number, 21, "bn_folded", "resnet") for number in range(60))

@@ -11,6 +11,8 @@ import pytest
 
 import troubleshooter_nb
 
+pytestmark = pytest.mark.once
+
 PACKAGE = Path(troubleshooter_nb.__file__).parent
 NAME = "troubleshooter_nb"
 

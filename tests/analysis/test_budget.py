@@ -286,6 +286,7 @@ CHANGES: dict[str, Change] = {
 }
 
 
+@pytest.mark.few(14)
 @pytest.mark.parametrize("name", ["blocks.3.proj.weight", "input"])
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_look_at_a_sample_loses_no_cause(

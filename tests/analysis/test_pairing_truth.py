@@ -19,6 +19,7 @@ RUNS = [
 ]
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize(("net", "level"), RUNS)
 @pytest.mark.parametrize("variation", VARIATIONS)
 def test_true_pairs_are_found_and_no_wrong_one_is_certain(net, level, variation):

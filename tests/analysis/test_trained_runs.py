@@ -133,6 +133,7 @@ PLANTED = {
 }
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("make", NETS)
 @pytest.mark.parametrize("saved", [pytest.param("before", marks=pytest.mark.long), "after"])
 @pytest.mark.parametrize("case", PLANTED)

@@ -894,6 +894,7 @@ editor
 """
 
 
+@pytest.mark.long
 def test_long_transforms_keep_within_the_panel_and_steps_can_be_typed(server, page):
     server.write("long.ipynb", [LONG])
     with harness.opened(server, page, "long.ipynb") as notebook:

@@ -762,6 +762,7 @@ class TestWithoutANotebook:
         expect(alone.at(".tnb-chart .tnb-sentence")).to_contain_text("no |Δ| to draw")
 
 
+@pytest.mark.long
 def test_ten_thousand_rows_stay_fluid_and_out_of_the_file(root):
     with harness.jupyter(root) as server, harness.browser_page() as page:
         scenes.check(scenes.play(server, page, scenes.EXPLORER, rounds=1))

@@ -95,6 +95,7 @@ def test_pairs_that_cannot_be_compared_are_drawn_one_side_at_a_time(root):
             expect(far.locator(".tnb-c-allclose_ratio")).to_have_text("0.00%")
 
 
+@pytest.mark.long
 def test_unread_entries_have_a_mark_of_their_own_and_hidden_filters_are_said(root):
     with harness.jupyter(root) as server, harness.browser_page() as page:
         server.write("x.ipynb", [_IMPORTS + _ENTRIES + _SHOW])
@@ -113,6 +114,7 @@ def test_unread_entries_have_a_mark_of_their_own_and_hidden_filters_are_said(roo
             expect(others.locator("button")).to_have_count(0)
 
 
+@pytest.mark.long
 def test_no_filter_is_blamed_where_there_are_no_rows(root):
     with harness.jupyter(root) as server, harness.browser_page() as page:
         server.write("x.ipynb", [_IMPORTS + "shown = tnb.compare({}, {})" + _SHOW])

@@ -88,6 +88,7 @@ def record(cmp, others, tmp_path_factory):
     return root
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_an_untrusted_record_is_drawn_readable_and_foldable(record, dark):
     with (

@@ -67,6 +67,7 @@ def assert_same(left, right):
         np.testing.assert_allclose(*wide, **ROUNDING, err_msg=str(name))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("mode", COMPILED)
 def test_files_numbers_and_values_are_those_of_eager_mode(runs, mode):
     assert_same(arrays(runs[mode] / "everything"), arrays(runs["pynative"] / "everything"))

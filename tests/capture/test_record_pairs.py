@@ -105,6 +105,7 @@ def test_alone_are_only_what_torch_tells_and_mindspore_does_not(faithful, refere
         )
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("fault", FOUND)
 def test_the_planted_cause_is_found_at_its_place(nets, references, fault):
     net, wrong, _ = nets.planted[fault]

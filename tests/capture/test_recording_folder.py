@@ -417,6 +417,7 @@ def counted():
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("keep", ["tensor", pytest.param("statistics", marks=pytest.mark.long)])
 def test_memory_does_not_grow_with_the_steps_of_a_folder(tmp_path, keep):
     net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
@@ -455,6 +456,7 @@ def test_many_steps_in_memory_stay_below_the_limit():
     assert last.index["max"].values[0] == 1.0
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("keep", ["tensor", "sample", "statistics", "digest"])
 def test_a_line_without_one_of_its_keys_is_noted(tmp_path, keep):
     net = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2))

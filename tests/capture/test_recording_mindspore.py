@@ -259,6 +259,7 @@ def example(step, name):
     return net, loss_of, inputs
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("to", [None, "folder"])
 @pytest.mark.parametrize("name", ["resnet", "gpt"])
 def test_example_networks(step, monkeypatch, name, to, tmp_path):

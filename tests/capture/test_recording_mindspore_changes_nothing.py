@@ -113,6 +113,7 @@ OPTIONS = [
 ]
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("options", OPTIONS, ids=ids.named)
 def test_no_bit_changes(options, alone):
     recs = []

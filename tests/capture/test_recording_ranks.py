@@ -196,6 +196,7 @@ with tnb.record(net, to=sys.argv[1], rank=int(sys.argv[2])):
 )
 
 
+@pytest.mark.long
 def test_processes_that_users_number_are_one_dump(tmp_path):
     for rank in ("0", "1"):
         line = [sys.executable, "-c", NUMBERED, str(tmp_path / "rec"), rank]

@@ -154,6 +154,7 @@ def test_names_of_release_1_0_15_number_the_calls(tmp_path, framework):
     assert names(tmp_path) == [*("0_x.npy", "1_l_0_s.npy", "1_l_2_fc.weight_s.npy", "2_l_0.npy")]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("value", "expected", "error"),
     [

@@ -280,6 +280,7 @@ def test_the_same_in_many_steps_is_one_row_that_counts():
     assert "×9" in repr(long)
 
 
+@pytest.mark.long
 def test_memory_is_flat_over_the_steps():
     net = chain(Made(1e19))
     with tnb.watch_overflow(net) as watch:

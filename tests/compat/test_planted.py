@@ -112,6 +112,7 @@ def sound(tmp_path_factory):
     return sound
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("fault", CAUSES)
 @pytest.mark.parametrize("way", WAYS)
 def test_planted_faults(way, fault, sound, tmp_path):
@@ -128,6 +129,7 @@ def test_planted_faults(way, fault, sound, tmp_path):
         assert places[fault] in repr(first).splitlines()[0]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("way", ["mix tensor", "L0 statistics", "mix md5", "hooks"])
 def test_equal_runs_have_no_finding(way, sound, tmp_path):
     from tests.compat.planted_net import Net

@@ -19,6 +19,8 @@ def cases():
         text = page.read_text(encoding="utf-8")
         if any(step.kind != "text" and not step.reason for step in steps_of(text)):
             marks = [getattr(pytest.mark, name) for name in needs_of(text)]
+            if "zh" in page.parts:  # the blocks of the English page, with other comments
+                marks.append(pytest.mark.long)
             yield pytest.param(page, id=page.relative_to(ROOT).as_posix(), marks=marks)
 
 

@@ -8,6 +8,8 @@ import pytest
 
 from tests.docs.pages import FENCE, PAGES, ROOT
 
+pytestmark = pytest.mark.once
+
 HELD = [*PAGES, ROOT / "benchmarks/README.md", ROOT / ".ci/README.md", ROOT / "CHANGELOG.md"]
 LINK = re.compile(r"\]\(<?([^)\s>]+)>?\)|(?:src|srcset|href)=\"([^\"]+)\"")
 COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)

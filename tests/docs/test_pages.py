@@ -14,6 +14,8 @@ from troubleshooter_nb.metrics.floats import dtype_from_token, unit_roundoff
 from troubleshooter_nb.metrics.noise import noise_bound
 from troubleshooter_nb.metrics.verdict import TRUTH_TABLE, Tolerance
 
+pytestmark = pytest.mark.once
+
 DOCS = ROOT / "docs"
 _SPEC = importlib.util.spec_from_file_location("write_pages", DOCS / "write_pages.py")
 write_pages = importlib.util.module_from_spec(_SPEC)

@@ -74,6 +74,7 @@ def noted(folder: Path) -> list[int]:
     return [note.values["count"] for note in notes if note.id == "dumps.several_processes"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("count", [2, 4])
 def test_all_arrays_of_processes_that_save_at_once_are_there(tmp_path, count):
     processes = [saver(tmp_path / "out", value) for value in range(count)]

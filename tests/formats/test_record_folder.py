@@ -129,6 +129,7 @@ def test_a_line_without_one_of_its_keys_is_noted(tmp_path):
     assert_missing_keys_are_noted(folder)
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     "other",
     [

@@ -148,6 +148,7 @@ CASES = [
 ]
 
 
+@pytest.mark.few(40)
 @pytest.mark.parametrize(("kind", "dtype"), CASES)
 def test_rows_hold_the_bytes_of_a_whole_read(tmp_path, monkeypatch, kind, dtype):
     values = values_of(dtype)

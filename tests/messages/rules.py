@@ -157,11 +157,23 @@ def _functions(tree: ast.AST) -> Iterator[ast.AST]:
             yield node
 
 
+def _raising(node: ast.AST) -> ast.Call | None:
+    """The call with arguments that makes an error, a warning or a note of one."""
+    call = node.exc if isinstance(node, ast.Raise) else node
+    if not isinstance(call, ast.Call) or not call.args:
+        return None
+    says = getattr(call.func, "attr", "") in ("warn", "add_note")
+    return call if says or isinstance(node, ast.Raise) else None
+
+
 def raised_texts(path: Path) -> list[str]:
     """Errors and warnings of a file that are made of plain text."""
-    tree, faults = ast.parse(path.read_text(encoding="utf-8")), []
-    seen = set()
-    for function in reversed(list(_functions(tree))):
+    faults, seen = [], set()
+    # Most files raise nothing of the kind, and every function of a file is walked once more.
+    calls = [call for node in _nodes(path) if (call := _raising(node))]
+    if not any(_is_text(call.args[0]) or isinstance(call.args[0], ast.Name) for call in calls):
+        return []
+    for function in reversed(list(_functions(_nodes(path)[0]))):
         texts = {
             target.id
             for node in ast.walk(function)
@@ -170,15 +182,8 @@ def raised_texts(path: Path) -> list[str]:
             if isinstance(target, ast.Name)
         }
         for node in ast.walk(function):
-            call = None
-            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
-                call = node.exc
-            elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") in (
-                "warn",
-                "add_note",
-            ):
-                call = node
-            if call is None or not call.args or call.lineno in seen:
+            call = _raising(node)
+            if call is None or call.lineno in seen:
                 continue
             first = call.args[0]
             if _is_text(first) or (isinstance(first, ast.Name) and first.id in texts):

@@ -31,6 +31,8 @@ from troubleshooter_nb.render.explanation import finding_parts
 from troubleshooter_nb.render.words import reason_of
 from troubleshooter_nb.weight_map import WeightRow
 
+pytestmark = pytest.mark.once
+
 DATA = Path(__file__).parents[1] / "data"
 F4 = np.float32
 # The words of numpy about one of the files.
@@ -190,6 +192,7 @@ def test_every_reason(mixed, id):
         assert english_in(told(reason_of({**row, "reason_id": key, "detail": detail}))) == ""
 
 
+@pytest.mark.few(20)
 @pytest.mark.parametrize("cause", sorted(CAUSES))
 def test_every_cause(cause):
     one = CAUSES[cause]

@@ -24,6 +24,8 @@ from troubleshooter_nb.messages import (
 )
 from troubleshooter_nb.options import option_context
 
+pytestmark = pytest.mark.once
+
 MORE = Message("lists.more", shown="a", count=1234)
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.messages.rules import sentence_faults, source_faults
+
+pytestmark = pytest.mark.once
 
 
 def test_every_sentence_is_whole_in_both_languages():

@@ -118,6 +118,7 @@ def test_what_is_not_finite_is_left_to_numpy(kernel, wrong):
     equal(left, right, kernel)
 
 
+@pytest.mark.few(20)
 @pytest.mark.parametrize("token", DTYPES)
 def test_all_pairs_of_dtypes_are_measured_with_the_same_bits(kernel, token):
     rng = np.random.default_rng(DTYPES.index(token))
@@ -133,6 +134,7 @@ def test_all_pairs_of_dtypes_are_measured_with_the_same_bits(kernel, token):
 SHORT = [token for token in DTYPES if dtype_from_token(token).itemsize <= 2]
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("token", SHORT)
 def test_every_stored_value_is_widened_exactly(kernel, token):
     dtype = dtype_from_token(token)

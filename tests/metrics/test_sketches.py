@@ -117,6 +117,7 @@ def test_whole_numbers_are_summed_as_defined(size, seed):
     assert sketch(values).tolist() == sums_by_definition(values.tolist())
 
 
+@pytest.mark.few(18)
 @pytest.mark.parametrize("way", EACH_WAY)
 @pytest.mark.parametrize("token", [*FLOATS, *INTEGERS])
 def test_statistics_are_those_of_a_summary(way, token):

@@ -143,6 +143,7 @@ def peak_of(work):
         tracemalloc.stop()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", LARGE)
 def test_a_relation_of_large_tensors_takes_little_memory(kind):
     left = Made((ROWS, COLUMNS))

@@ -54,6 +54,7 @@ def test_the_example_finds_the_statistics_that_no_gradient_shows(run_demo, tmp_p
     assert str(tmp_path) not in page
 
 
+@pytest.mark.long
 @pytest.mark.torch
 @pytest.mark.mindspore
 @pytest.mark.parametrize("net", [pytest.param("resnet", marks=pytest.mark.long), "gpt"])

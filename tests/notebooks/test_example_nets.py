@@ -120,6 +120,7 @@ def test_the_networks_are_small():
     assert sizes == {"gpt": 54_464, "resnet": 78_042}
 
 
+@pytest.mark.few(3)
 @pytest.mark.torch
 @pytest.mark.mindspore
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ def watched(framework, **more):
     return losses, watch.overflow
 
 
+@pytest.mark.few(1)
 @pytest.mark.notebook
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_the_template_finds_the_layer_and_sees_the_repair(run_demo, framework, tmp_path):

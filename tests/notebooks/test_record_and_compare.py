@@ -40,6 +40,7 @@ def texts(notebook):
     return [o["data"]["text/plain"] for o in outputs]
 
 
+@pytest.mark.few(1)
 @pytest.mark.notebook
 @pytest.mark.torch
 @pytest.mark.parametrize(("framework", "fault"), MANY + RARE)

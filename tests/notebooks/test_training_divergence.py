@@ -56,6 +56,7 @@ def test_two_logs_alone_say_where_the_curves_part(run_demo, tmp_path):
         run_demo.execute(TEMPLATE, {**logs, "right": left})
 
 
+@pytest.mark.few(1)
 @pytest.mark.torch
 @pytest.mark.parametrize("fault", FOUND)
 def test_a_planted_rule_is_found(fault, tmp_path):

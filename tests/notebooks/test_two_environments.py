@@ -27,6 +27,7 @@ def test_the_example_names_what_the_other_environment_does(run_demo):
     assert any("threads" in data.get("text/html", "") for data in shown)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", ["none", "autocast"])
 def test_another_library_and_a_shorter_type_are_no_fault(tmp_path, fault):
     tested, reference, again = make_environment_runs(tmp_path, fault)
@@ -37,6 +38,7 @@ def test_another_library_and_a_shorter_type_are_no_fault(tmp_path, fault):
     assert ("bfloat16" in stored) == (fault == "autocast")
 
 
+@pytest.mark.long
 def test_other_weights_are_where_it_begins(tmp_path):
     tested, reference, _ = make_environment_runs(tmp_path, "old_weights")
     found = tnb.compare(tested, reference, progress=False)

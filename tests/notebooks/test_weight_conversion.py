@@ -71,6 +71,7 @@ def test_the_example_shows_a_fused_a_permuted_and_a_stacked_weight(run_demo):
         assert all(transform in shown for transform in transforms)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("source", "target", "suffix"),
     [

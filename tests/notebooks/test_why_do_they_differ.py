@@ -81,6 +81,7 @@ def test_work_between_layers_is_named_and_no_repair_is_made_up(run_demo):
     assert lines[-1] == "after the repair: not tried"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "framework",
     [pytest.param("torch", marks=[pytest.mark.torch, pytest.mark.long]), FRAMEWORKS[1]],
@@ -100,6 +101,7 @@ def test_a_planted_fault_is_found_and_gone_once_the_fitted_setting_is_set(
     assert after.findings == ()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_a_faithful_pair_agrees_and_has_no_cause(framework, tmp_path):
     for net in ("gpt", "resnet"):

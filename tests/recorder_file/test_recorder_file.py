@@ -78,6 +78,7 @@ def bits(dump, name):
 HOW = (("both", "tensor"), ("module", "statistics"))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "program",
     [

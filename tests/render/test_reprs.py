@@ -386,6 +386,7 @@ def test_after_a_strict_sanitiser_the_answer_and_every_figure_are_still_there(fa
                     assert words.scientific(value) in words_left
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("where", [(0, 0), (2000, 2000), (4095, 4095), (17, 3901)])
 def test_a_planted_outlier_has_the_darkest_colour_in_the_heat_map(where):
     rng = np.random.default_rng(0)

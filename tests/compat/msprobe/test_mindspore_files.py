@@ -39,6 +39,7 @@ CASES = [
 ]
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}-{case[1]}")
 def test_what_the_tool_wrote(case, run, tmp_path):
     release, name, *args = case

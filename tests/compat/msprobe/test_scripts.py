@@ -33,6 +33,7 @@ SECOND = [
 ]
 
 
+@pytest.mark.few(2)
 @pytest.mark.torch
 @pytest.mark.parametrize(("release", "generation", "level", "task"), SECOND)
 def test_a_net_of_another_kind(release, generation, level, task, run, tmp_path):
@@ -105,6 +106,7 @@ def rows():
         return list(csv.DictReader(lines))
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize(
     "row",
     [

@@ -58,6 +58,7 @@ POSITIONAL = [
 ]
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}-{case[1]}")
 def test_what_the_tool_wrote(case, run, tmp_path):
     release, name, script, *args = case
@@ -76,6 +77,7 @@ def test_what_the_tool_wrote_of_other_scripts(case, run, tmp_path):
     hold_files(ours, tmp_path / "out")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("name", "script", "args"),
     [

@@ -568,6 +568,7 @@ def test_threads_have_whole_calls_in_the_file(file):
             assert sorted(line[1][0] for line in lines) == [1.0] * 50 + [2.0] * 50 + [3.0] * 50
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "hook", [wrap_acc_cmp_hook, pytest.param(wrap_checkoverflow_hook, marks=pytest.mark.long)]
 )

@@ -58,6 +58,7 @@ def assert_same_figures(got: list[list[str]], want: list[list[str]]) -> None:
             assert both_nan or math.isclose(number, wanted, **slack), (ours, theirs)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("arguments", "table"),
     [([], "s001_accuracy_sampled.csv"), (["--full", "--shapes"], "s001_accuracy_full.csv")],
@@ -74,6 +75,7 @@ def test_seed_001_dumps_a_net_twice_and_compares(tmp_path, arguments, table):
         assert_alike(lines, expected("s001_read_lines.txt"))
 
 
+@pytest.mark.long
 def test_seed_001_compares_two_copies_of_a_residual_net(tmp_path):
     run("s001_accuracy_resnet", tmp_path, str(NETS))
     got = []
@@ -86,10 +88,12 @@ def test_seed_001_compares_two_copies_of_a_residual_net(tmp_path):
     assert got == want
 
 
+@pytest.mark.long
 def test_seed_001_dumps_the_steps_of_a_schedule(tmp_path):
     assert run("s001_schedule", tmp_path).stdout == expected("s001_schedule.txt")
 
 
+@pytest.mark.long
 def test_seed_001_dumps_arrays(tmp_path):
     done = run("s001_async", tmp_path)
     assert_alike(done.stdout, expected("s001_async.txt"))

@@ -690,6 +690,7 @@ def test_the_guide_names_every_call_and_argument(module):
             assert f"`{parameter}`" in GUIDE or parameter in ("args", "kwargs", "unknown")
 
 
+@pytest.mark.few(80)
 @pytest.mark.torch
 @pytest.mark.mindspore
 @pytest.mark.parametrize("name", CALLS)

@@ -171,6 +171,7 @@ for _ in range(2):
 """
 
 
+@pytest.mark.long
 @pytest.mark.mindspore
 @pytest.mark.parametrize("naming", ["current", pytest.param("1.0.15", marks=pytest.mark.long)])
 def test_a_compiled_network_saves_too(tmp_path, naming):
@@ -200,6 +201,7 @@ def test_a_compiled_network_saves_too(tmp_path, naming):
     assert numbers == {*map(str, range(8))}
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("release", "names"),
     [

@@ -64,7 +64,8 @@ def test_seed_000_saves_and_compares_both_sides(tmp_path, names, listing, suffix
     [
         pytest.param("s002_save_torch", CURRENT, "s002_names_torch.txt", marks=pytest.mark.torch),
         pytest.param(
-            "s002_save_torch", ID_FIRST, "s002_names_torch_id_first.txt", marks=pytest.mark.torch
+            *("s002_save_torch", ID_FIRST, "s002_names_torch_id_first.txt"),
+            marks=[pytest.mark.torch, pytest.mark.long],
         ),
         pytest.param(
             "s002_save_mindspore",

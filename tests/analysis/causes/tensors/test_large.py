@@ -49,6 +49,7 @@ def same(left, right, monkeypatch: pytest.MonkeyPatch, sample: int) -> tnb.Compa
 HIDE = ("one NaN", "infinities")
 
 
+@pytest.mark.few(24)
 @pytest.mark.parametrize("sample", [1 << 18, 1 << 15])
 @pytest.mark.parametrize("name", ["blocks.3.proj.weight", "input"])
 @pytest.mark.parametrize("change", CHANGES)

@@ -38,6 +38,7 @@ def middle(data):
     return float(np.sort(norms(data.run(sgd())[1]))[2])
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("side", [0, 1])
 @pytest.mark.parametrize("share", [0.1, 1.0])

@@ -89,6 +89,7 @@ DIFFERENT = {
 }
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("case", DIFFERENT)
 @pytest.mark.parametrize("swapped", [False, True])
 def test_the_setting_that_differs_is_named_alone(case, swapped):
@@ -344,6 +345,7 @@ def behind_a_step(runs):
     return replace(known, tracks=tracks, is_after=True)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "case", ["rate", "momentum", "betas", "eps", "no correction", "decay", "coupling"]
 )
