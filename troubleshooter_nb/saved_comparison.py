@@ -19,6 +19,7 @@ from troubleshooter_nb.dump import Dump, Entry, object_array
 from troubleshooter_nb.errors import ExtraMissingError, FormatError, check_extra, path_of
 from troubleshooter_nb.findings import Check, Finding
 from troubleshooter_nb.formats.file_source import named, opened, refuse_special
+from troubleshooter_nb.formats.limits import beyond, most
 from troubleshooter_nb.gaps import Gap
 from troubleshooter_nb.messages import Foreign, Message, message_of, restored
 from troubleshooter_nb.metrics.pairwise import HISTOGRAM
@@ -31,7 +32,6 @@ from troubleshooter_nb.table import finished
 
 _SIDES = ("left", "right")
 _FINDING = [part.name for part in fields(Finding)]
-_LARGEST = 1 << 30  # bytes
 
 
 def open_comparison(path: str | PathLike[str]) -> Comparison:
@@ -73,9 +73,10 @@ def open_comparison(path: str | PathLike[str]) -> Comparison:
 
 def _of_json(path: Path) -> Comparison:
     with named(path), opened(path) as (file, (size, _)):
-        text = file.read(size) if size <= _LARGEST else b""
-    if size > _LARGEST:
-        raise FormatError(Message("comparisons.record_too_large", file=path.name))
+        text = file.read(size) if size <= most("comparison") else b""
+    if size > most("comparison"):
+        said = Message("comparisons.record_too_large", file=path.name)
+        raise FormatError(beyond("comparison", said, size))
     content = json.loads(text)
     rows = content["pairs"]
     columns = {name: [row.get(name) for row in rows] for name in RESULT_COLUMNS}
