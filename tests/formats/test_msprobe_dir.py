@@ -572,9 +572,7 @@ def test_nesting_past_400_is_refused_and_400_are_read(tmp_path):
 
 def test_a_json_that_is_too_large_is_refused_in_words(tmp_path, monkeypatch):
     monkeypatch.setitem(limits.MOST, "msprobe_json", 1000)
-    with pytest.raises(
-        FormatError, match=r"dump.json: .* too many; .*limit is 1,000"
-    ):
+    with pytest.raises(FormatError, match=r"dump.json: .* too many; .*limit is 1,000"):
         open_dump(copied(TORCH / "t_mlp_mix_md5", tmp_path))
 
 

@@ -14,6 +14,7 @@ import zipfile
 import numpy as np
 
 from troubleshooter_nb.formats.protobuf import bytes_head, number_field, varint
+from troubleshooter_nb.formats.record_writer import RecordWriter
 
 
 def weight_map_yaml(path, count):
@@ -163,3 +164,25 @@ def log_of_words(path, count):
 def log_of_blank_steps(path, count):
     """As many letters as the two before, in lines of steps."""
     path.write_text("".join(f"step {n} loss 0.5 lr 1e-4 of {n}\n" for n in range(130 * count)))
+
+
+def record_of_calls(folder, count):
+    writer = RecordWriter(folder, {"framework": "torch", "rank": 0})
+    value = np.ones(4, np.float32)
+    for n in range(count):
+        call = {"call": n, "kind": "module", "path": f"fc{n}", "layer": "Linear", "step": 0}
+        call |= {"run": 0, "parent": None, "args": [["0", {"value": n}]]}
+        writer.put({"value": n}, value)
+        writer.put(call, None)
+        writer.put({"ended": n, "status": "ok", "out": [["0", {"value": n}]]}, None)
+    writer.close(True)
+
+
+def msprobe_of_calls(folder, count):
+    folder.mkdir()
+    leaf = {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [2, 3]}
+    leaf |= {"Max": 1.0, "Min": 0.0, "Mean": 0.5, "Norm": 2.0, "requires_grad": True}
+    call = {"input_args": [leaf], "input_kwargs": {}, "output": [leaf]}
+    data = {f"Module.fc{n}.Linear.forward.0": call for n in range(count)}
+    head = {"task": "statistics", "level": "L0", "framework": "pytorch", "dump_data_dir": None}
+    (folder / "dump.json").write_text(json.dumps({**head, "data": data}))
