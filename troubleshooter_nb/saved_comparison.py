@@ -31,6 +31,9 @@ from troubleshooter_nb.run_card import RunCard
 from troubleshooter_nb.table import finished
 
 _SIDES = ("left", "right")
+# What parsers and the making of objects raise of a damaged record; RuntimeError is netcdf's, and
+# what Python raises of JSON that nests too deep.
+_DAMAGE = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RuntimeError)
 _FINDING = [part.name for part in fields(Finding)]
 
 
@@ -61,7 +64,7 @@ def open_comparison(path: str | PathLike[str]) -> Comparison:
     file = path_of(path)
     try:
         return _of_netcdf(file) if file.suffix.lower() == ".nc" else _of_json(file)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
+    except _DAMAGE as error:
         if isinstance(error, FormatError | ExtraMissingError | OSError):
             raise
         said = message_of(error)

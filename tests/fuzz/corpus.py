@@ -192,6 +192,10 @@ def _drafted(path: Path) -> None:
     )
 
 
+def _pth(one: str) -> Input:
+    return Input(_copied("troubleshooter", "inputs", "pth", one), _dump("pth"), "pth")
+
+
 def _api(one: str) -> Input:
     return Input(_copied("maps", one), _mapping, "mapping")
 
@@ -227,6 +231,9 @@ INPUTS = {
     "npz deflated": Input(_file("x.npz", _packed), _dump("npz"), "npz"),
     "ckpt": Input(_saved("x.ckpt"), _dump("ckpt"), "ckpt"),
     "pth": Input(_saved("x.pth"), _dump("pth"), "pth"),
+    "pth optimizer": _pth("wrapped_model_optimizer.pth"),
+    "pth bfloat16": _pth("bfloat16.pth"),
+    "pth module": _pth("whole_module.pth"),
     "pth legacy": Input(_copied("torch", "legacy.pth"), _dump("pth"), "pth"),
     "pth tar": Input(_copied("torch", "tar.pth"), _dump("pth"), "pth"),
     "pth scripted": Input(_copied("torch", "scripted.pth"), _dump("pth"), "pth"),

@@ -18,7 +18,7 @@ from tests.fuzz.mutators import mutated
 from troubleshooter_nb.errors import TroubleshooterError
 from troubleshooter_nb.formats import FORMATS
 
-FEW = 12  # of each input
+FEW = 6  # of each input
 MANY = 10_000  # of all together
 OUTCOMES = {"refused", "as it was", "parts of it", "other values"}
 SEED = os.environ.get("TNB_FUZZ_SEED", "29")
