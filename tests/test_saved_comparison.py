@@ -144,3 +144,6 @@ def test_a_netcdf_whose_blocks_are_damaged_is_refused(tmp_path):
         path.write_bytes(sound[:at] + b"\xff" * 64 + sound[at + 64 :])
         with pytest.raises(FormatError, match=r"x\.nc .*NetCDF: HDF error"):
             tnb.open_comparison(path)
+    # What was open of a damaged file once came instead of what is there now.
+    report.export(_of_zero(), path)
+    assert tnb.open_comparison(path).result["left"].values.tolist() == ["x", "y"]
