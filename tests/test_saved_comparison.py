@@ -126,3 +126,24 @@ def test_an_export_is_there_whole_or_as_it_was(tmp_path, monkeypatch, suffix):
         tnb.export(found, file)
     assert file.read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == [file.name]
+
+
+def test_a_json_that_nests_deep_is_refused(tmp_path):
+    (tmp_path / "x.json").write_text("[" * 100_000)
+    with pytest.raises(FormatError, match=r"x\.json"):
+        tnb.open_comparison(tmp_path / "x.json")
+
+
+def test_a_netcdf_whose_blocks_are_damaged_is_refused(tmp_path):
+    pytest.importorskip("netCDF4")
+    path = tmp_path / "x.nc"
+    report.export(_transposed(), path)
+    sound = path.read_bytes()
+    for part in (1, 2):  # of 20: netcdf says RuntimeError where it says OSError of the others
+        at = len(sound) * part // 20
+        path.write_bytes(sound[:at] + b"\xff" * 64 + sound[at + 64 :])
+        with pytest.raises(FormatError, match=r"x\.nc .*NetCDF: HDF error"):
+            tnb.open_comparison(path)
+    # What was open of a damaged file once came instead of what is there now.
+    report.export(_of_zero(), path)
+    assert tnb.open_comparison(path).result["left"].values.tolist() == ["x", "y"]

@@ -223,6 +223,10 @@ def test_json_of_the_old_tool_holds_what_it_can(tmp_path):
         ("- 1", "no list 'weights'"),
         ("weights:\n  - from: a\n    too: b", r"row 0 of the weights is .*expected from, to"),
         ("weights:\n  - {from: 1, to: b}", "row 0 .*no names; put them in quotes"),
+        (
+            f"weights:\n  - {{from: [a, b], to: c, transform: concat({'9' * 5000})}}",
+            r"row 0 .*not concat\(9{113}\.\.\.$",
+        ),
         ("weights:\n  - {from: a, to: b, transform: os.system}", r"row 0 .*\(a\): .*no transform"),
         ("weights: !!python/object/apply:os.system ['true']", "not a weight map"),
     ],

@@ -46,6 +46,16 @@ def _links_of_environment() -> str:
     return "inside"
 
 
+def _limits_of_environment() -> int:
+    """For commands and notebooks: TNB_LIMITS=4."""
+    wanted = os.environ.get("TNB_LIMITS") or "1"
+    if wanted.isascii() and wanted.isdigit() and 0 < len(wanted) < 10 and int(wanted):
+        return int(wanted)
+    text = told(Message("arguments.limits", value=repr(wanted)))
+    warnings.warn_explicit(text, TroubleshooterWarning, "<environment>", 1)
+    return 1
+
+
 _NPY_NAMES = _naming_of_environment()
 
 # name -> (default, allowed values or None for "a positive integer", meaning)
@@ -56,6 +66,7 @@ _CHOICES: Mapping[str, tuple[object, tuple[object, ...] | None, str]] = MappingP
         "worst_rows": (8, None, "rows in the table of the worst pairs"),
         "html_bytes": (150_000, None, "size budget of one HTML repr, in bytes"),
         "links": (_links_of_environment(), _LINKS, "which links of a dump are followed"),
+        "limits": (_limits_of_environment(), None, "how far beyond the usual sizes a file is read"),
         "npy_names": (_NPY_NAMES, _NAMINGS, "file names that save() gives"),
     }
 )
@@ -77,11 +88,13 @@ def set_options(**changes: object) -> None:
         ``language`` ("en" or "zh"), ``ascii`` (bool), ``worst_rows`` (int, rows),
         ``html_bytes`` (int, bytes of one HTML repr), ``links`` ("inside": a link of a dump that
         leads out of its folder is not read; "anywhere": it is; default from the environment
-        variable TNB_LINKS), ``npy_names`` ("current" for
-        ``dense_float32_1.npy`` and ``net.key_float32_2.npy``, "id-first" for ``1_dense.npy`` and
-        ``2_net.key.npy``, "1.0.15" for ``1_dense.npy`` and ``2_net_key.npy``, where all tensors of
-        one call have one number; or a release of TroubleShooter up to 1.0.19 for the one of these
-        it wrote; default from the environment variable TNB_SAVE_NAMES).
+        variable TNB_LINKS), ``limits`` (int, how many times the usual limits a file may be large
+        or stand for before it is refused; default 1, or the environment variable TNB_LIMITS),
+        ``npy_names`` ("current" for ``dense_float32_1.npy`` and ``net.key_float32_2.npy``,
+        "id-first" for ``1_dense.npy`` and ``2_net.key.npy``, "1.0.15" for ``1_dense.npy`` and
+        ``2_net_key.npy``, where all tensors of one call have one number; or a release of
+        TroubleShooter up to 1.0.19 for the one of these it wrote; default from the environment
+        variable TNB_SAVE_NAMES).
 
     Raises
     ------

@@ -18,7 +18,8 @@ from troubleshooter_nb.comparison import SCHEMA, Comparison, with_histogram
 from troubleshooter_nb.dump import Dump, Entry, object_array
 from troubleshooter_nb.errors import ExtraMissingError, FormatError, check_extra, path_of
 from troubleshooter_nb.findings import Check, Finding
-from troubleshooter_nb.formats.file_source import named, opened, refuse_special
+from troubleshooter_nb.formats.file_source import named, opened
+from troubleshooter_nb.formats.limits import beyond, most
 from troubleshooter_nb.gaps import Gap
 from troubleshooter_nb.messages import Foreign, Message, message_of, restored
 from troubleshooter_nb.metrics.pairwise import HISTOGRAM
@@ -30,8 +31,10 @@ from troubleshooter_nb.run_card import RunCard
 from troubleshooter_nb.table import finished
 
 _SIDES = ("left", "right")
+# What parsers and the making of objects raise of a damaged record; RuntimeError is netcdf's, and
+# what Python raises of JSON that nests too deep.
+_DAMAGE = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RuntimeError)
 _FINDING = [part.name for part in fields(Finding)]
-_LARGEST = 1 << 30  # bytes
 
 
 def open_comparison(path: str | PathLike[str]) -> Comparison:
@@ -61,7 +64,7 @@ def open_comparison(path: str | PathLike[str]) -> Comparison:
     file = path_of(path)
     try:
         return _of_netcdf(file) if file.suffix.lower() == ".nc" else _of_json(file)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
+    except _DAMAGE as error:
         if isinstance(error, FormatError | ExtraMissingError | OSError):
             raise
         said = message_of(error)
@@ -71,12 +74,17 @@ def open_comparison(path: str | PathLike[str]) -> Comparison:
         raise FormatError(said) from None
 
 
-def _of_json(path: Path) -> Comparison:
+def _content(path: Path) -> bytes:
     with named(path), opened(path) as (file, (size, _)):
-        text = file.read(size) if size <= _LARGEST else b""
-    if size > _LARGEST:
-        raise FormatError(Message("comparisons.record_too_large", file=path.name))
-    content = json.loads(text)
+        content: bytes = file.read(size) if size <= most("comparison") else b""
+    if size > most("comparison"):
+        said = Message("comparisons.record_too_large", file=path.name)
+        raise FormatError(beyond("comparison", said, size))
+    return content
+
+
+def _of_json(path: Path) -> Comparison:
+    content = json.loads(_content(path))
     rows = content["pairs"]
     columns = {name: [row.get(name) for row in rows] for name in RESULT_COLUMNS}
     for name, places in content.get("infinite", {}).items():
@@ -102,10 +110,15 @@ def _first_created(columns: Mapping[str, Sequence[Any]]) -> int:
 
 def _of_netcdf(path: Path) -> Comparison:
     check_extra("netCDF4", Message("comparisons.no_netcdf"))
-    refuse_special(path)
+    content = _content(path)
+    import netCDF4  # an extra, see above
+
+    # From memory: of a file that could not be read, xarray and HDF5 keep it open, and give what
+    # stood in it to whoever opens a sound file at its place.
     try:
-        with xr.open_dataset(path, engine="netcdf4") as opened:
-            table = opened.load()
+        store: Any = xr.backends.NetCDF4DataStore  # is not typed
+        with xr.open_dataset(store(netCDF4.Dataset(path.name, memory=content))) as dataset:
+            table = dataset.load()
     except OSError as error:
         said = Message("comparisons.no_record", file=path.name, problem=message_of(error))
         raise FormatError(said) from None

@@ -4,7 +4,7 @@
 "convention" is what people use. "By hand" was chosen by judgement and kept because the seeded
 faults and the pairs of real networks came out right; nobody has tuned it. Budgets were chosen by
 hand for the time they take. Bounds of rounding itself are a model of their own, `metrics.noise`,
-and limits of what a file may hold stand with its reader.
+and how large a file may be says `formats.limits`.
 """
 
 

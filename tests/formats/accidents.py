@@ -7,7 +7,7 @@ import tracemalloc
 import warnings
 from contextlib import contextmanager
 
-SLOWEST = 5.0  # seconds of processor time, for whatever a reader does with one damaged file
+SLOWEST = 2.0  # seconds of processor time, for whatever a reader does with one damaged file
 MOST_MEMORY = 200 * 1024**2  # bytes over the size of the file
 
 

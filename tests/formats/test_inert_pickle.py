@@ -162,9 +162,9 @@ def test_a_state_dict_of_ten_thousand_tensors_is_read_at_once():
     ("content", "reason"),
     [
         (b"", "it is empty"),
-        (b"\x80\x02", "before seeing STOP"),
+        (b"\x80\x02", "before its STOP"),
         (b".", "takes more values"),
-        (b"\x80\x02}X", "at byte 2"),
+        (b"\x80\x02}X", "at byte 3"),
         (b"\x80\x09N.", "protocol 9"),
         (b"\x82\x01.", "cannot be read"),
         (b"\x97.", "cannot be read"),

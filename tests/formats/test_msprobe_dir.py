@@ -20,7 +20,7 @@ from tests.formats.accidents import ACCIDENTS
 from troubleshooter_nb import open_dump, save_dump
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import FormatError, ReadError, UnknownFormatError
-from troubleshooter_nb.formats import msprobe_dir, msprobe_json
+from troubleshooter_nb.formats import limits, msprobe_dir
 from troubleshooter_nb.formats.npy_file import write_npy
 from troubleshooter_nb.naming import parse_msprobe_call, parse_row_name
 
@@ -571,8 +571,8 @@ def test_nesting_past_400_is_refused_and_400_are_read(tmp_path):
 
 
 def test_a_json_that_is_too_large_is_refused_in_words(tmp_path, monkeypatch):
-    monkeypatch.setattr(msprobe_json, "_LARGEST", 1000)
-    with pytest.raises(FormatError, match=r"dump.json: [\d,]+ bytes, more than the 1,000"):
+    monkeypatch.setitem(limits.MOST, "msprobe_json", 1000)
+    with pytest.raises(FormatError, match=r"dump.json: .* too many; .*limit is 1,000"):
         open_dump(copied(TORCH / "t_mlp_mix_md5", tmp_path))
 
 

@@ -15,7 +15,7 @@ import pytest
 from tests.formats.accidents import ACCIDENTS, bounded
 from troubleshooter_nb import open_dump
 from troubleshooter_nb.errors import FormatError, ReadError
-from troubleshooter_nb.formats import polygraphy_json
+from troubleshooter_nb.formats import limits
 from troubleshooter_nb.formats.polygraphy_json import open_polygraphy_json, refusal
 
 COUNT = 500 if os.environ.get("TNB_LONG") == "1" else 50
@@ -192,7 +192,7 @@ def test_foreign_json_is_left_to_others(tmp_path, text):
 
 
 def test_a_file_that_is_too_large_is_refused_before_it_is_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(polygraphy_json, "_LARGEST_FILE", 100)
+    monkeypatch.setitem(limits.MOST, "polygraphy_json", 100)
     file = written(tmp_path / "i.json", [{"x": encoded(np.ones(30))}])
     with pytest.raises(FormatError, match="save fewer outputs"):
         open_polygraphy_json(file, label="x")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import troubleshooter_nb as tnb
-from troubleshooter_nb.formats import print_text
+from troubleshooter_nb.formats import limits, print_text
 from troubleshooter_nb.formats.print_text import shown_text, tensor_text
 
 DTYPES = [
@@ -292,10 +292,10 @@ def test_a_mark_between_two_blocks_is_found(tmp_path):
 
 
 def test_a_large_file_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(print_text, "_LARGEST_FILE", 10)
-    with pytest.raises(tnb.UnknownFormatError, match="print_text: larger than"):
+    monkeypatch.setitem(limits.MOST, "printed", 10)
+    with pytest.raises(tnb.UnknownFormatError, match=r"print_text: .*too many for printed"):
         opened(tmp_path, GRAPH)
-    with pytest.raises(tnb.FormatError, match=r"screen\.txt: larger than"):
+    with pytest.raises(tnb.FormatError, match=r"screen\.txt: .*too many for printed"):
         tnb.open_dump(tmp_path / "screen.txt", format="print_text")
     with pytest.raises(tnb.FormatError, match="not a file"):
         tnb.open_dump(tmp_path, format="print_text")

@@ -17,13 +17,13 @@ import numpy as np
 from troubleshooter_nb.dump import SizedByShape
 from troubleshooter_nb.errors import FormatError, ReadError
 from troubleshooter_nb.formats.file_source import COPY_OR_SAVE, fortran_strides, reopened
+from troubleshooter_nb.formats.limits import BOMB_RATIO, beyond, most
 from troubleshooter_nb.formats.zip_directory import Member, members, own_header
 from troubleshooter_nb.messages import Message, joined
 from troubleshooter_nb.ranges import Pieces, Starts, Strided, gathered
 
 STORED, DEFLATED = 0, 8
 
-_MOST_MEMBERS = 100_000
 # Deflate cannot do better than 1,032 to 1; the rest is for members of a few bytes.
 _BEST_RATIO, _RATIO_SLACK = 1032, 1024
 _ENCRYPTED = 1  # bit of the flags
@@ -64,17 +64,43 @@ def placed_members(file: BinaryIO, size: int) -> list[Placed]:
         share bytes: a few bytes could then stand for any amount of values.
     """
     listed = members(file, 0, size)
-    if len(listed) > _MOST_MEMBERS:
+    if len(listed) > most("tensors"):
         what = Message("zips.too_many_members", count=len(listed))
-        raise FormatError(joined([what, Message("files.limit", most=_MOST_MEMBERS)]))
-    found = [_placed(file, member, size) for member in listed.values() if member.name[-1:] != "/"]
+        raise FormatError(beyond("tensors", what, len(listed)))
+    inner = [member for member in listed.values() if member.name[-1:] != "/"]
+    found = [_placed(file, member, size) for member in inner]
     end, previous = 0, ""
     for one in sorted(found, key=lambda one: one.begin):
         if 0 <= one.begin < end:
             what = Message("zips.overlaps", name=one.name[:80], other=previous[:80])
             raise FormatError(joined([what, Message("zips.archive_damaged")]))
         end, previous = max(end, one.begin + one.packed * (one.begin >= 0)), one.name
-    return found
+    return _without_bombs(found)
+
+
+def _without_bombs(found: list[Placed]) -> list[Placed]:
+    """The members, with a problem for those that make the archive stand for too much.
+
+    What a person's arrays compress to is of a size with them, or they are small. In front of the
+    limit they open, also where they are zeros.
+    """
+    bombs = [one for one in found if one.size > BOMB_RATIO * one.packed and not one.problem]
+    total, left = sum(one.size for one in bombs), most("unpacked")
+    if total <= left:
+        return found
+    refused = set()
+    for one in bombs:
+        if one.size > left:
+            refused.add(one.name)
+        else:
+            left -= one.size
+    return [
+        one._replace(problem=_bomb(one, total)) if one.name in refused else one for one in found
+    ]
+
+
+def _bomb(one: Placed, total: int) -> str:
+    return beyond("unpacked", Message("zips.bomb", packed=one.packed, size=one.size), total)
 
 
 def _placed(file: BinaryIO, member: Member, size: int) -> Placed:

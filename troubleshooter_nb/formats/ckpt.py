@@ -7,6 +7,7 @@ without header or index. Source: files of MindSpore 2.10.
 from __future__ import annotations
 
 import binascii
+import contextlib
 import itertools
 import math
 from collections.abc import Iterator, Sequence
@@ -25,6 +26,7 @@ from troubleshooter_nb.formats.file_source import (
     named,
     opened,
 )
+from troubleshooter_nb.formats.limits import beyond, most
 from troubleshooter_nb.formats.protobuf import Walker, bytes_head, number_field
 from troubleshooter_nb.messages import Message, joined, message_of
 from troubleshooter_nb.metrics.floats import dtype_from_token
@@ -65,7 +67,7 @@ _CHECKED_AT_ONCE = 64 * 1024**2  # bytes that take less than a tenth of a second
 _LONGEST_NAME = 4096  # bytes
 _LONGEST_TEXT = 64 * 1024  # bytes
 _MOST_AXES = 64
-_MOST_RECORDS = 1_000_000
+_COUNTED = 20  # times the limit, to say which one would do
 _SLICE = 512 * 1024**2  # bytes of one record: protobuf's own limit is 2 GiB
 _BLOCK = 1 << 20
 
@@ -183,13 +185,12 @@ def _check_small(file: BinaryIO, size: int) -> list[str]:
 
 def _records(file: BinaryIO, end: int) -> tuple[list[_Record], list[str]]:
     walker = Walker(file)
+    _check_count(walker, end)
     records: list[_Record] = []
     texts: list[str] = []
     name = ""
     try:
-        for count, (number, value, start, stop) in enumerate(walker.fields(0, end)):
-            if count >= _MOST_RECORDS:
-                raise FormatError(Message("ckpt.records", most=_MOST_RECORDS))
+        for number, value, start, stop in walker.fields(0, end):
             if number != 1 or value is not None:
                 raise FormatError(Message("ckpt.field_for_record", number=number))
             record = _record(walker, start, stop)
@@ -210,6 +211,17 @@ def _records(file: BinaryIO, end: int) -> tuple[list[_Record], list[str]]:
         advice = Message("files.save_network_again")
         raise FormatError(joined([Message("files.no_tensors"), advice]))
     return records, texts
+
+
+def _check_count(walker: Walker, end: int) -> None:
+    """Refuse too many records before any is looked at; what is damaged is told later."""
+    count, allowed = 0, most("tensors")
+    with contextlib.suppress(FormatError):
+        for _ in itertools.islice(walker.fields(0, end), _COUNTED * allowed):
+            count += 1
+    if count > allowed:
+        said = Message("files.many_tensors", most=allowed)
+        raise FormatError(beyond("tensors", said, count))
 
 
 def _record(walker: Walker, begin: int, end: int) -> _Record:

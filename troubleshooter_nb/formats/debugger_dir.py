@@ -16,6 +16,7 @@ from troubleshooter_nb.errors import FormatError
 from troubleshooter_nb.formats import safetensors_
 from troubleshooter_nb.formats.checkpoint_file import why_not
 from troubleshooter_nb.formats.file_source import named, opened
+from troubleshooter_nb.formats.limits import beyond, most
 from troubleshooter_nb.formats.safetensors_ import json_object
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming import Site
@@ -25,7 +26,6 @@ from troubleshooter_nb.naming.site import Role
 NAME = "debugger_dir"
 
 _TREE = "_debug_tree_FULL_TENSORS.json"
-_LARGEST_TREE = 1 << 30  # bytes; the text is in memory while it is opened
 _DEEPEST = 200
 _WHOLE = re.compile(r"[0-9]{1,18}")
 
@@ -71,8 +71,9 @@ def open_debugger_dir(path: Path, *, label: str) -> Dump:
     file = path if path.is_file() else _trees(path)[0]
     with named(file):
         with opened(file) as (stream, stamp):
-            if stamp[0] > _LARGEST_TREE:
-                raise FormatError(Message("files.limit", most=_LARGEST_TREE))
+            if stamp[0] > most("debugger_tree"):
+                said = Message("dumps.json_too_large", size=stamp[0])
+                raise FormatError(beyond("debugger_tree", said, stamp[0]))
             tree = json_object(stream.read(), Message("runs.tree"))
         found = [*_tensors(tree)]
         if not found:

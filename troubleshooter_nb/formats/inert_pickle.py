@@ -11,14 +11,13 @@ import pickletools
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NoReturn
 
 from troubleshooter_nb.errors import FormatError
+from troubleshooter_nb.formats.limits import beyond, is_beyond, most
 from troubleshooter_nb.formats.parse_errors import in_brief
 from troubleshooter_nb.messages import Message
 
-_MOST_OPCODES = 20_000_000  # about half a minute
-_LARGEST_PICKLE = 512 * 1024**2  # bytes
 _LONGEST_LINE = 1 << 20  # bytes
 _SMALL = 1 << 16  # bytes; reading so few may ask for more than there is
 _MOST_PROTOCOL = 5
@@ -135,7 +134,7 @@ def unpickled_at(file: BinaryIO, stop: int) -> Unpickled:
         If it is damaged, too large, or of a kind that cannot be read without running it; the
         message names the byte.
     """
-    window: Any = _Window(file, min(stop, file.tell() + _LARGEST_PICKLE))
+    window: Any = _Window(file, min(stop, file.tell() + most("pickle")))
     found = _Machine().run(window)
     if found.stop > stop:
         raise FormatError(Message("pth.pickle_truncated", stop=stop))
@@ -143,8 +142,9 @@ def unpickled_at(file: BinaryIO, stop: int) -> Unpickled:
 
 
 def _check_size(size: int) -> None:
-    if size > _LARGEST_PICKLE:
-        raise FormatError(Message("pth.pickle_size", size=size, most=_LARGEST_PICKLE))
+    if size > most("pickle"):
+        said = Message("pth.pickle_size", size=size)
+        raise FormatError(beyond("pickle", said, size))
 
 
 class _Machine:
@@ -156,6 +156,7 @@ class _Machine:
         self.memo: dict[int, Any] = {}
         self.globals: dict[str, None] = {}
         self.persistents: list[Persistent] = []
+        self.most_open = most("pickle_open")
 
     def run(self, stream: Any) -> Unpickled:
         # Damaged texts of protocol 0 may have escapes that Python warns about.
@@ -165,14 +166,22 @@ class _Machine:
 
     def _run(self, stream: Any) -> Unpickled:
         start = position = stream.tell()
+        read, tell, steps = stream.read, stream.tell, _STEPS
         try:
-            for count, (opcode, arg, place) in enumerate(pickletools.genops(stream)):
-                position = position if place is None else place
-                if count >= _MOST_OPCODES:
-                    raise FormatError(Message("pth.operations", most=_MOST_OPCODES))
-                _STEPS[opcode.name](self, arg)
+            for _ in range(most("pickle_operations")):
+                position = tell()
+                code = read(1)
+                step, reader = steps.get(code) or _unknown(code)
+                if step is None:
+                    break
+                step(self, reader(stream) if reader else None)
+            else:
+                said = Message("pth.operations", most=most("pickle_operations"))
+                raise FormatError(beyond("pickle_operations", said))
             root = self.stack.pop()
         except (IndexError, ValueError) as error:
+            if is_beyond(error):
+                raise
             # Bytes that are no text and digits that are no number are quoted at full length.
             what = in_brief(error, 120)
             if isinstance(error, IndexError):
@@ -196,8 +205,15 @@ class _Machine:
         raise FormatError(Message("pth.outside_file"))
 
     def mark(self, arg: Any) -> None:
+        if len(self.below) > self.most_open:
+            self.refuse_open()
         self.below.append(self.stack)
         self.stack = []
+
+    def refuse_open(self) -> None:
+        """What nests puts down one value for each level before it takes any up."""
+        said = Message("pth.many_open", most=self.most_open)
+        raise FormatError(beyond("pickle_open", said))
 
     def taken(self) -> list[Any]:
         """The values above the last mark, which goes away with them."""
@@ -303,6 +319,8 @@ class _Machine:
         self.extend(self.taken())
 
     def new_list(self, arg: Any) -> None:
+        if len(self.stack) > self.most_open:
+            self.refuse_open()
         self.stack.append([])
 
     def list_(self, arg: Any) -> None:
@@ -407,11 +425,17 @@ def _constant(value: Any) -> Callable[[_Machine, Any], None]:
 
 
 def _new_table(machine: _Machine, arg: Any) -> None:
+    if len(machine.stack) > machine.most_open:
+        machine.refuse_open()
     machine.stack.append(PickledDict())
 
 
+def _unknown(code: bytes) -> NoReturn:
+    raise ValueError(Message("pth.unknown_operation", code=code) if code else _NO_STOP)
+
+
 def _steps() -> dict[str, Callable[[_Machine, Any], None]]:
-    """What each opcode of `pickletools` does; a set is kept as a list."""
+    """What each opcode of `pickletools` does, by its name; a set is kept as a list."""
     machine = _Machine
     values = (
         "INT BININT BININT1 BININT2 LONG LONG1 LONG4 FLOAT BINFLOAT UNICODE SHORT_BINUNICODE "
@@ -427,7 +451,7 @@ def _steps() -> dict[str, Callable[[_Machine, Any], None]]:
         **dict.fromkeys(["LIST", "FROZENSET"], machine.list_),
         **dict.fromkeys(["APPENDS", "ADDITEMS"], machine.appends),
         **dict.fromkeys(["REDUCE", "NEWOBJ"], machine.reduce),
-        **dict.fromkeys(["FRAME", "STOP"], machine.nothing),
+        "FRAME": machine.nothing,
         "PROTO": machine.proto,
         "NONE": _constant(None),
         "NEWTRUE": _constant(True),
@@ -458,4 +482,10 @@ def _steps() -> dict[str, Callable[[_Machine, Any], None]]:
     }
 
 
-_STEPS = _steps()
+_NO_STOP = Message("pth.no_stop")
+# By the byte of an opcode: what it does, and what reads its argument. Nothing at the end.
+_STEPS: dict[bytes, tuple[Callable[[_Machine, Any], None] | None, Any]] = {
+    opcode.code.encode("latin-1"): (steps.get(opcode.name), opcode.arg and opcode.arg.reader)
+    for steps in [_steps()]
+    for opcode in pickletools.opcodes
+}

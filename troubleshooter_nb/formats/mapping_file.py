@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from troubleshooter_nb.collector import uncollected
 from troubleshooter_nb.errors import (
     ArgumentError,
     FormatError,
@@ -22,6 +24,7 @@ from troubleshooter_nb.errors import (
 )
 from troubleshooter_nb.formats.aside import written_whole
 from troubleshooter_nb.formats.file_source import named, opened
+from troubleshooter_nb.formats.limits import beyond, most
 from troubleshooter_nb.formats.missing_path import not_there
 from troubleshooter_nb.formats.yaml_nodes import whole
 from troubleshooter_nb.messages import (
@@ -36,12 +39,14 @@ from troubleshooter_nb.messages import (
 from troubleshooter_nb.transforms import Spec, Transform, of_troubleshooter
 from troubleshooter_nb.weight_map import WeightMap, WeightRow
 
-_LARGEST = 64 * 1024**2  # bytes
 _HEAD = 1 << 16  # bytes in which the key of the rows of a weight map begins
 _WEIGHTS = re.compile(rb"^weights:\s*(\[\]\s*)?$", re.MULTILINE)
+# What a row goes through that says nothing of it: of one with targets, and of one without.
+_UNSAID, _DROPPED = str(Transform()), str(Transform("drop"))
 _KEYS = ("from", "to", "transform", "note", "said")
 
 
+@uncollected()
 def read_weight_map(
     path: str | PathLike[str],
     *,
@@ -73,8 +78,9 @@ def read_weight_map(
         raise PathNotFoundError(not_there(path))
     with named(path, otherwise=""):  # a map is written by hand: no copy mends it
         with opened(path) as (file, (size, _)):
-            if size > _LARGEST:
-                raise FormatError(Message("mappings.map_too_large", size=size))
+            if size > most("weight_map"):
+                said = Message("mappings.map_too_large", size=size)
+                raise FormatError(beyond("weight_map", said, size))
             content = file.read(size)
         # The old tool wrote its json under any name; a yaml map never begins so.
         if path.suffix in (".yaml", ".yml") and not content.lstrip().startswith(b"["):
@@ -211,11 +217,12 @@ def peer_rows(parts: object) -> list[WeightRow]:
             said = {"source": source, "function": function[:120]}
             called = Message("mappings.called", known=list(known))
             raise FormatError(joined([Message("mappings.not_called", **said), called]))
+    unchanged = Transform()
     return [
         WeightRow(
             (source,),
             (target,),
-            known[functions[source]] if source in functions else Transform(),
+            known[functions[source]] if source in functions else unchanged,
             how="imported",
         )
         for source, target in names.items()
@@ -260,7 +267,8 @@ def _of_yaml(content: bytes) -> WeightMap:
     kept = loaded.get("keep") or []
     if not isinstance(kept, list) or not all(isinstance(name, str) for name in kept):
         raise FormatError(Message("mappings.keep_names", got=str(kept)[:80]))
-    read = tuple(_row(number, row) for number, row in enumerate(rows))
+    parsed = cache(Transform.parse)  # most rows say the same
+    read = tuple(_row(number, row, parsed) for number, row in enumerate(rows))
     return WeightMap(
         read,
         {},
@@ -270,7 +278,7 @@ def _of_yaml(content: bytes) -> WeightMap:
     )
 
 
-def _row(number: int, row: Any) -> WeightRow:
+def _row(number: int, row: Any, parsed: Callable[[str], Transform]) -> WeightRow:
     if not isinstance(row, dict) or "from" not in row or set(row) - set(_KEYS):
         wrong = Message("mappings.no_row", number=number, row=str(row)[:80])
         raise FormatError(joined([wrong, Message("mappings.row_keys")]))
@@ -279,10 +287,10 @@ def _row(number: int, row: Any) -> WeightRow:
     if "to" not in row:
         wrong = Message("mappings.row_without_to", **where)
         raise FormatError(joined([wrong, Message("mappings.write_to_null")]))
-    text = row.get("transform", _unsaid_transform(targets))
+    text = row.get("transform", _UNSAID if targets else _DROPPED)
     try:
         note = _said(row.get("said"), whole(str(row.get("note", ""))))
-        transform = Transform.parse(str(text))
+        transform = parsed(str(text))
         return _counted(WeightRow(sources, targets, transform, how="imported", note=note))
     except WeightMapError as error:
         why = message_of(error)
@@ -291,7 +299,7 @@ def _row(number: int, row: Any) -> WeightRow:
 
 def _unsaid_transform(targets: Sequence[str]) -> Transform:
     """What a row goes through that says nothing of it."""
-    return Transform() if targets else Transform("drop")
+    return Transform.parse(_UNSAID if targets else _DROPPED)
 
 
 def _said(stored: object, note: str) -> str:

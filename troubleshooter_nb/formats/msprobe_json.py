@@ -11,11 +11,11 @@ from typing import Any
 
 from troubleshooter_nb.errors import FormatError
 from troubleshooter_nb.formats.file_source import opened
+from troubleshooter_nb.formats.limits import beyond, most
 from troubleshooter_nb.messages import Foreign, Message, joined, message_of
 from troubleshooter_nb.naming.characters import printable
 
 DEEPEST = 400  # how deep msprobe itself goes
-_LARGEST = 2 * 1024**3  # bytes
 _ADVICE = Message("msprobe.incomplete")
 
 
@@ -74,8 +74,9 @@ def load_json(file: Path) -> tuple[Any, list[str]]:
 
     try:
         with opened(file) as (stream, stamp):
-            if stamp[0] > _LARGEST:
-                raise FormatError(Message("msprobe.too_large", size=stamp[0], limit=_LARGEST))
+            if stamp[0] > most("msprobe_json"):
+                said = Message("msprobe.too_large", size=stamp[0])
+                raise FormatError(beyond("msprobe_json", said, stamp[0]))
             content = stream.read()
         return json.loads(content, object_pairs_hook=table), repeated
     except json.JSONDecodeError as error:

@@ -8,6 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import NoReturn, get_args
 
+from troubleshooter_nb.collector import uncollected
 from troubleshooter_nb.errors import (
     ArgumentTypeError,
     FormatError,
@@ -15,6 +16,7 @@ from troubleshooter_nb.errors import (
     PathNotFoundError,
 )
 from troubleshooter_nb.formats.file_source import opened
+from troubleshooter_nb.formats.limits import beyond, most
 from troubleshooter_nb.formats.missing_path import not_there
 from troubleshooter_nb.formats.pairing_rules import (
     MISSING,
@@ -38,7 +40,6 @@ from troubleshooter_nb.messages import Message, message_of
 from troubleshooter_nb.naming import parse_row_name
 from troubleshooter_nb.naming.closeness import closest
 
-_LARGEST = 16 * 1024**2  # bytes
 _API_KEYS = {
     "ms_api": ("left", "api"),
     "pt_api": ("right", "api"),
@@ -52,17 +53,18 @@ _API_KEYS = {
 _MOST_DIGITS = 6
 
 
+@uncollected()
 def read_mapping(path: str | PathLike[str], *, kind: MappingKind | None = None) -> MappingFile:
     """The rules of a mapping file of msprobe, or of a list of pairs of names.
 
     Parameters
     ----------
     path : str or path-like
-        Yaml or json, at most 16 MiB. ``api``: ``ms_api``, ``pt_api``, ``ms_args``, ``pt_args``,
-        ``ms_output(s)``, ``pt_output(s)``, one mapping or a list of them. ``cell``:
-        ``{fc2.Dense: fc2.Linear}`` or ``{Dense: Linear}``. ``layer``: ``{parent: {attribute:
-        attribute}}``. ``data``: ``{row: row}`` or ``[[row, row]]``; ``N/A`` (without quotes in
-        yaml) or null on one side for a row that has no partner.
+        Yaml or json, at most 16 MiB times the option ``limits``. ``api``: ``ms_api``, ``pt_api``,
+        ``ms_args``, ``pt_args``, ``ms_output(s)``, ``pt_output(s)``, one mapping or a list of
+        them. ``cell``: ``{fc2.Dense: fc2.Linear}`` or ``{Dense: Linear}``. ``layer``: ``{parent:
+        {attribute: attribute}}``. ``data``: ``{row: row}`` or ``[[row, row]]``; ``N/A`` (without
+        quotes in yaml) or null on one side for a row that has no partner.
     kind : {"api", "cell", "data", "layer"}, optional
         Which of them it is; default: what it looks like.
 
@@ -92,9 +94,10 @@ def read_mapping(path: str | PathLike[str], *, kind: MappingKind | None = None) 
         raise PathNotFoundError(Message("mappings.not_there", why=not_there(path)))
     try:
         with opened(path) as (stream, (size, _)):
-            if size > _LARGEST:
-                raise MappingFileError(Message("mappings.too_large", file=path.name, size=size))
-            content = stream.read(_LARGEST + 1)
+            if size > most("mapping"):
+                said = Message("mappings.too_large", file=path.name, size=size)
+                raise MappingFileError(beyond("mapping", said, size))
+            content = stream.read(size)
     except FormatError as error:
         said = Message("mappings.not_opened", file=path.name, why=message_of(error))
         raise MappingFileError(said) from None

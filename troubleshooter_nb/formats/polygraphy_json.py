@@ -26,6 +26,7 @@ from troubleshooter_nb.formats.file_source import (
     opened,
     reopened,
 )
+from troubleshooter_nb.formats.limits import beyond, most
 from troubleshooter_nb.formats.npy_file import npy_meaning, parse_npy_header
 from troubleshooter_nb.messages import Foreign, Message, joined, message_of
 from troubleshooter_nb.naming import Site
@@ -35,7 +36,6 @@ from troubleshooter_nb.ranges import Pieces, Starts, Strided, gathered
 
 NAME = "polygraphy_json"
 
-_LARGEST_FILE = 1024**3  # bytes; the text is in memory while it is opened, and not afterwards
 _LARGEST_HEADER = 16 * 1024  # bytes of a .npy header, as in npy_file
 _ARRAY = re.compile(rb'(?<="array")(\s*:\s*)"([A-Za-z0-9+/]*={0,2})"')
 _MARKERS = ("polygraphy_class", "polygraphy_serialized_json_type", "__polygraphy_encoded_")
@@ -162,10 +162,10 @@ def open_polygraphy_json(path: Path, *, label: str) -> Dump:
     """
     with named(path):
         with opened(path) as (file, stamp):
-            if stamp[0] > _LARGEST_FILE:
-                limit = _LARGEST_FILE // 1024**3
-                size = Message("dumps.json_too_large", size=stamp[0], limit=limit)
-                raise FormatError(joined([size, Message("dumps.json_save_fewer")]))
+            if stamp[0] > most("polygraphy_json"):
+                size = Message("dumps.json_too_large", size=stamp[0])
+                fewer = joined([size, Message("dumps.json_save_fewer")])
+                raise FormatError(beyond("polygraphy_json", fewer, stamp[0]))
             text = file.read(stamp[0])
         skeleton, arrays = _skeleton(text)
         cells, notes = _cells(skeleton)

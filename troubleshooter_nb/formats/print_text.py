@@ -15,6 +15,7 @@ import numpy as np
 
 from troubleshooter_nb.dump import ArrayInMemory, Dump, Entry
 from troubleshooter_nb.errors import FormatError
+from troubleshooter_nb.formats.limits import beyond, most
 from troubleshooter_nb.messages import Message, message_of
 from troubleshooter_nb.metrics.floats import arithmetic_of, computable, dtype_from_token
 from troubleshooter_nb.naming import NpyName, format_npy_name, site_of_npy_stem
@@ -25,7 +26,6 @@ MARK = "_TS_SAVE_NAME:"
 # axes to six digits only.
 NO_AXES = "(0-d)"
 
-_LARGEST_FILE = 256 * 1024**2  # bytes; the values of all prints are held in memory
 _MOST_PRINTS = 100_000
 _LONGEST_STEM = 200  # characters
 _LONGEST_WORD = 100  # characters of one value: two long doubles with exponents are 60
@@ -133,8 +133,8 @@ def refusal(path: Path) -> str | None:
     """None when this reader takes the path, else why not."""
     if not path.is_file():
         return Message("dumps.not_a_file")
-    if path.stat().st_size > _LARGEST_FILE:
-        return Message("dumps.text_too_large", size=_LARGEST_FILE // 1024**2)
+    if (size := path.stat().st_size) > most("printed"):
+        return beyond("printed", Message("dumps.text_too_large", size=size), size)
     with open(path, "rb") as stream:
         tail = b""
         while block := stream.read(1024**2):

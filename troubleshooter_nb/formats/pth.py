@@ -12,6 +12,7 @@ from troubleshooter_nb.errors import FormatError
 from troubleshooter_nb.formats.checkpoint import Stored, checkpoint_dump
 from troubleshooter_nb.formats.distributed import METADATA, distributed_tree
 from troubleshooter_nb.formats.file_source import advised, named, opened
+from troubleshooter_nb.formats.limits import is_beyond
 from troubleshooter_nb.formats.pth_containers import STORAGE_DTYPES, contents_of, is_torch
 from troubleshooter_nb.formats.pth_names import named_values
 from troubleshooter_nb.formats.pth_tensors import HARMLESS, TORCH_DTYPES, Tensors
@@ -120,6 +121,8 @@ def _file_tree(path: Path) -> tuple[Tree, list[str], list[str]]:
             contents = contents_of(file, 0, stamp[0])
             tree = walked(contents.root, Tensors(path, contents, stamp))
         except FormatError as error:
+            if is_beyond(error):
+                raise
             raise FormatError(advised(error, "pth.not_sound")) from None
     return tree, contents.globals, contents.notes
 

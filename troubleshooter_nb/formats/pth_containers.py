@@ -22,6 +22,7 @@ from troubleshooter_nb.formats.inert_pickle import (
     unpickled,
     unpickled_at,
 )
+from troubleshooter_nb.formats.limits import beyond, most
 from troubleshooter_nb.formats.zip_directory import MAGIC, Member, members, span_of
 from troubleshooter_nb.messages import Message, joined, message_of
 
@@ -29,7 +30,6 @@ Span = tuple[int, int]
 
 _LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
 _LEGACY_PROTOCOL = 1001
-_LARGEST_PICKLE = 512 * 1024**2  # bytes
 _PICKLE = "data.pkl"
 _TAR_MEMBERS = ("pickle", "storages", "tensors")
 _BLOCK = 512  # bytes, of a tar archive
@@ -126,8 +126,9 @@ def _zip_contents(file: BinaryIO, start: int, stop: int) -> Contents:
 
 
 def _content(file: BinaryIO, member: Member, stop: int) -> bytes:
-    if member.size > _LARGEST_PICKLE:
-        raise FormatError(Message("pth.member_size", name=member.name[:80], size=member.size))
+    if member.size > most("pickle"):
+        said = Message("pth.member_size", name=member.name[:80], size=member.size)
+        raise FormatError(beyond("pickle", said, member.size))
     begin, length = span_of(file, member, stop)
     file.seek(begin)
     return file.read(length)

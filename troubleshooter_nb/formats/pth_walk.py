@@ -8,6 +8,7 @@ from typing import Any
 
 from troubleshooter_nb.errors import FormatError
 from troubleshooter_nb.formats.inert_pickle import MadeBy, PickledDict
+from troubleshooter_nb.formats.limits import beyond, most
 from troubleshooter_nb.formats.pth_containers import key_text
 from troubleshooter_nb.formats.pth_tensors import Ready, Tensors
 from troubleshooter_nb.messages import Message
@@ -16,7 +17,6 @@ from troubleshooter_nb.naming.characters import printable
 
 KeyPath = tuple[str, ...]
 
-_MOST_NODES = 1_000_000
 # Containers may be shared, so that a small pickle can stand for any number of values.
 _FEW_NODES, _NODES_PER_BYTE = 10_000, 4
 _DEEPEST = 100
@@ -68,7 +68,9 @@ def walked(root: Any, tensors: Tensors) -> Tree:
     around: set[int] = set()  # the containers a value lies in: it may hold itself
     objects: set[int] = set()
     waiting: list[tuple[KeyPath, Any, Role] | _Leave] = [((), root, "")]
-    count, most = 0, min(_MOST_NODES, _FEW_NODES + _NODES_PER_BYTE * tensors.size_bytes)
+    usual = most("pickle_values")
+    count, allowed = 0, min(usual, _FEW_NODES + _NODES_PER_BYTE * tensors.size_bytes)
+    tensors_left = most("tensors")
     while waiting:
         item = waiting.pop()
         if isinstance(item, _Leave):
@@ -76,10 +78,17 @@ def walked(root: Any, tensors: Tensors) -> Tree:
             continue
         path, value, role = item
         count += 1
-        if count > most:
-            raise FormatError(Message("pth.too_many_values", most=most))
+        if count > allowed:
+            if allowed == usual:
+                said = Message("pth.many_values", most=usual)
+                raise FormatError(beyond("pickle_values", said))
+            raise FormatError(Message("pth.too_many_values", most=allowed))
         found = tensors.found(value)
         if isinstance(found, Ready):
+            tensors_left -= 1
+            if tensors_left < 0:
+                said = Message("files.many_tensors", most=most("tensors"))
+                raise FormatError(beyond("tensors", said))
             tree.leaves.append(Leaf(path or ("tensor",), found, role))
             continue
         if found is not None and id(value) not in around:

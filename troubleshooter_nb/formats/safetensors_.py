@@ -31,6 +31,7 @@ from troubleshooter_nb.formats.file_source import (
     named,
     opened,
 )
+from troubleshooter_nb.formats.limits import beyond, most
 from troubleshooter_nb.formats.parse_errors import in_brief
 from troubleshooter_nb.messages import Message, joined, message_of, parts_of
 from troubleshooter_nb.metrics.floats import dtype_from_token
@@ -38,7 +39,7 @@ from troubleshooter_nb.naming.characters import printable
 
 NAME = "safetensors"
 
-# The limit of the safetensors package itself.
+# The limit of the safetensors package itself, for what is written.
 _LARGEST_HEADER = 100_000_000
 _LENGTH_SIZE = 8
 _METADATA = "__metadata__"
@@ -70,7 +71,7 @@ def refusal(path: Path) -> str | None:
     """None when this reader takes the path, else why not."""
     head = head_of(path, _LENGTH_SIZE + 1)
     length = int.from_bytes(head[:_LENGTH_SIZE], "little")
-    if head[_LENGTH_SIZE:] == b"{" and length <= _LARGEST_HEADER:
+    if head[_LENGTH_SIZE:] == b"{" and length <= most("safetensors_header"):
         return None
     if path.suffix == ".safetensors" and path.is_file():
         return None
@@ -108,6 +109,9 @@ def open_stored(path: Path) -> tuple[list[Stored], list[str]]:
     with opened(path) as (file, stamp):
         header, base = _header(file, stamp[0])
     metadata = _metadata(header.pop(_METADATA, {}))
+    if len(header) > most("tensors"):
+        said = Message("files.many_tensors", most=most("tensors"))
+        raise FormatError(beyond("tensors", said, len(header)))
     records = [_record(name, facts) for name, facts in header.items()]
     if not records:
         advice = Message("files.save_network_again")
@@ -144,8 +148,11 @@ def _header(file: BinaryIO, size: int) -> tuple[dict[str, Any], int]:
     length = int.from_bytes(head, "little")
     if len(head) < _LENGTH_SIZE:
         raise FormatError(joined([Message("safetensors.too_short", size=size), COPY_OR_SAVE]))
-    if length > _LARGEST_HEADER:
-        raise FormatError(Message("safetensors.header_size", length=length))
+    if length > most("safetensors_header"):
+        said = Message("safetensors.header_size", length=length)
+        # A length beyond the file is no header that an option could open.
+        is_inside = length <= size - _LENGTH_SIZE
+        raise FormatError(beyond("safetensors_header", said, length) if is_inside else said)
     if length > size - _LENGTH_SIZE:
         what = Message("safetensors.header_cut", length=length, size=size)
         raise FormatError(joined([what, COPY_OR_SAVE]))

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
 from os import PathLike
 from pathlib import Path
@@ -19,11 +20,13 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from troubleshooter_nb.collector import uncollected
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import FormatError, PathNotFoundError, path_of
 from troubleshooter_nb.formats.checkpoint import Stored, checkpoint_dump
 from troubleshooter_nb.formats.checkpoint_file import SUFFIXES, open_any, why_not
 from troubleshooter_nb.formats.file_source import named, opened
+from troubleshooter_nb.formats.limits import beyond, most
 from troubleshooter_nb.formats.links import kept_inside
 from troubleshooter_nb.formats.missing_path import not_there
 from troubleshooter_nb.messages import Foreign, Message, joined, told
@@ -32,8 +35,6 @@ from troubleshooter_nb.naming import natural_key
 NAME = "series"
 SCHEMA = "troubleshooter_nb.series/1"
 
-# A log is read whole; what is longer is a dump of something else.
-_MOST_BYTES = 64 << 20
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf(?:inity)?)\b"
 # "loss: 2.3", "loss=2.3", "loss 2.3", "loss is 2.3", "Step [20/100]", "iteration 10/ 100".
 # Compiled when it is first used: it takes 2 % of the import.
@@ -42,6 +43,10 @@ _PAIR = (
     r"(?:\s*[:=]\s*|\s+is\s+|\s+)[\[(]?\s*"
     rf"({_NUMBER})(?![\w.])"
 )
+# Dictionaries printed by Python have their names in quotes.
+_BARE = str.maketrans(dict.fromkeys("'\"{},|", " "))
+# No name of a measure is as long, and no gap: `_PAIR` would take their length squared.
+_TOO_LONG = r"(?<![\w./-])[\w./-]{120,}|\s{3,}"
 _STEP_NAMES = (
     *("global_step", "iteration", "iter", "train_step", "step", "it", "cur_step", "_step"),
     *("batch", "current_steps"),
@@ -60,6 +65,7 @@ _EPOCH_STEP = re.compile(r"(.*)-([0-9]{1,9})_([0-9]{1,9})")
 
 _SKIPPED = {*_STEP_NAMES, *_EPOCH_NAMES}
 _MOST_STEPS = 2**53
+_ALL_DIGITS = 12  # decimals from which a number was not printed with fewer
 # How a JSON document begins; a dictionary that Python printed has other quotes.
 _JSON = re.compile(r"""\s*(?:\{\s*["}]|\[\s*[\[{"\]])""")
 _HISTORY = "log_history"
@@ -110,6 +116,7 @@ class Series:
         return "\n".join(map(told, (Message("series.shown", **shown), *notes)))
 
 
+@uncollected()
 def open_series(path: str | PathLike[str], *, label: str | None = None) -> Series | Dump:
     """Open what a run left over its steps.
 
@@ -150,10 +157,10 @@ def open_series(path: str | PathLike[str], *, label: str | None = None) -> Serie
         notes: list[str] = []
         try:
             records = reader(text, notes)
+            series = _series(records, label, notes, whole=whole) if records else None
         except FormatError as error:
             problem = Message("files.in_file", file=path.name, what=error)
             raise FormatError(problem) from None
-        series = _series(records, label, notes, whole=whole) if records else None
         if series is not None:
             return series
     raise FormatError(
@@ -163,9 +170,11 @@ def open_series(path: str | PathLike[str], *, label: str | None = None) -> Serie
 
 def _text(path: Path) -> str:
     with named(path), opened(path) as (file, (size, _)):
-        data = file.read(size) if size <= _MOST_BYTES else b""
-    if size > _MOST_BYTES:
-        raise FormatError(Message("series.too_large", file=path.name, size=size))
+        # A log is read whole; what is longer is a dump of something else.
+        data = file.read(size) if size <= most("log") else b""
+    if size > most("log"):
+        said = Message("series.too_large", file=path.name, size=size)
+        raise FormatError(beyond("log", said, size))
     if b"\0" in data[:4096]:
         raise FormatError(Message("series.binary", file=path.name))
     return data.decode("utf-8", errors="replace").removeprefix("\ufeff")
@@ -318,19 +327,21 @@ def _float(cell: str) -> float | None:
 
 def _line_records(text: str, notes: list[str]) -> list[Record]:
     records = []
+    pairs, shorter = re.compile(_PAIR).findall, re.compile(_TOO_LONG).sub
     for line in text.splitlines():
-        # Dictionaries printed by Python have their names in quotes.
-        bare = re.sub(r"['\"{},|]", " ", line[:4096])
-        found = {_plain(name): float(number) for name, number in re.findall(_PAIR, bare)}
+        bare = shorter("  ", line[:4096].translate(_BARE))
+        found = {_plain(name): float(number) for name, number in pairs(bare)}
         if any(_is_measure(name) for name in found):
             records.append(found)
     return records
 
 
+@lru_cache(maxsize=4096)
 def _plain(name: str) -> str:
     return re.sub(r"[\s-]+", "_", name.strip().lower())
 
 
+@lru_cache(maxsize=4096)
 def _is_measure(name: str) -> bool:
     return name not in _STEP_NAMES + _EPOCH_NAMES and bool(re.search(_MEASURE, name))
 
@@ -363,6 +374,9 @@ def _series(
         notes.append(Message("series.without_step", count=without))
     if again:
         notes.append(Message("series.repeated", count=again))
+    if (cells := len(by_step) * len(names)) > most("log_cells"):
+        said = Message("series.too_many_cells", steps=len(by_step), names=len(names))
+        raise FormatError(beyond("log_cells", said, cells))
     order = sorted(by_step)
     columns = {
         name: _variable([by_step[step].get(name, math.nan) for step in order]) for name in names
@@ -381,9 +395,13 @@ def _variable(values: Sequence[float]) -> xr.Variable:
 
 def _quantum(values: Sequence[float]) -> float:
     """Half a unit of the last digit, from the digits that all values need; counts are exact."""
-    finite = [value for value in values if math.isfinite(value) and value != 0]
-    digits = max((_digits(value) for value in finite), default=17)
-    return 0.5 * 10.0**-digits if 0 < digits < 12 else 0.0
+    needed = 0
+    for value in values:
+        if value and math.isfinite(value):
+            needed = max(needed, _digits(value))
+            if needed >= _ALL_DIGITS:
+                return 0.0
+    return 0.5 * 10.0**-needed if needed else 0.0
 
 
 def _digits(value: float) -> int:

@@ -11,13 +11,13 @@ from troubleshooter_nb.errors import FormatError
 from troubleshooter_nb.formats.checkpoint import Stored, checkpoint_dump
 from troubleshooter_nb.formats.checkpoint_file import open_any, why_not
 from troubleshooter_nb.formats.file_source import named, opened
+from troubleshooter_nb.formats.limits import beyond, most
 from troubleshooter_nb.formats.safetensors_ import json_object
 from troubleshooter_nb.messages import Message, joined, message_of
 
 NAME = "sharded"
 
 _INDEX = ".index.json"
-_LARGEST_INDEX = 100_000_000  # bytes
 # What a folder of Hugging Face holds when one file was enough.
 _SINGLE = ("model.safetensors", "pytorch_model.bin")
 _AGAIN = Message("files.download_or_save")
@@ -112,9 +112,9 @@ def _chosen(folder: Path) -> Path:
 def _weight_map(file: Path) -> dict[str, str]:
     """The file name of each tensor, in the order of the index."""
     with opened(file) as (stream, stamp):
-        if stamp[0] > _LARGEST_INDEX:
+        if stamp[0] > most("shard_index"):
             what = Message("checkpoints.index_size", size=stamp[0])
-            raise FormatError(joined([what, Message("files.limit", most=_LARGEST_INDEX)]))
+            raise FormatError(beyond("shard_index", what, stamp[0]))
         index = Message("checkpoints.index")
         found = json_object(stream.read(), index).get("weight_map")
     if not isinstance(found, dict) or not found:

@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from troubleshooter_nb.formats.limits import beyond, most
 from troubleshooter_nb.formats.yaml_nodes import (
     Items,
     Node,
@@ -23,8 +24,6 @@ from troubleshooter_nb.formats.yaml_nodes import (
 from troubleshooter_nb.messages import Foreign, Message
 
 _DEEPEST = 32
-# Aliases repeat what they stand for: a few lines can stand for billions.
-_MOST_NODES = 4_000_000
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _PLAIN_TAGS = {None, *(f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "map", "seq"))}
 _HALF = "invalid Unicode character escape code"
@@ -78,6 +77,7 @@ class _Builder:
         self.frames: list[_Frame] = []
         self.anchors: dict[str, tuple[Node, int]] = {}
         self.documents = 0
+        self.most = most("yaml_values")
 
     def take_all(self, content: bytes, loader: Any) -> None:
         for event in yaml.parse(content, Loader=loader):
@@ -85,18 +85,14 @@ class _Builder:
 
     def take(self, event: yaml.Event) -> None:
         line = event.start_mark.line + 1 if event.start_mark else 1
-        if isinstance(event, yaml.DocumentStartEvent):
-            self.documents += 1
-            if self.documents > 1:
-                raise mapping_error(self.file, line, "---", Message("mappings.second_document"))
-        elif isinstance(event, yaml.AliasEvent):
-            if event.anchor not in self.anchors:
-                said = Message("mappings.no_anchor")
-                raise mapping_error(self.file, line, f"*{event.anchor}", said)
-            self._put(*self.anchors[event.anchor], line)
-        elif isinstance(event, yaml.ScalarEvent):
-            self._check_tag(event, line)
-            self._put(self._kept(event.anchor, _text(event, line), 1), 1, line)
+        # Nearly all events are texts.
+        if isinstance(event, yaml.ScalarEvent):
+            text = _text(event, line)
+            if event.tag is not None:
+                self._check_tag(event, line)
+            if event.anchor is not None:
+                self.anchors[event.anchor] = text, 1
+            self._put(text, 1, line)
         elif isinstance(event, yaml.CollectionStartEvent):
             self._check_tag(event, line)
             if len(self.frames) >= _DEEPEST:
@@ -109,12 +105,18 @@ class _Builder:
             node: Node = Items(frame.line, tuple(frame.nodes))
             if frame.is_table:
                 node = YamlMapping(frame.line, tuple(self._pairs(frame.nodes)))
-            self._put(self._kept(frame.anchor, node, frame.weight), frame.weight, line)
-
-    def _kept(self, anchor: str | None, node: Node, weight: int) -> Node:
-        if anchor is not None:
-            self.anchors[anchor] = node, weight
-        return node
+            if frame.anchor is not None:
+                self.anchors[frame.anchor] = node, frame.weight
+            self._put(node, frame.weight, line)
+        elif isinstance(event, yaml.AliasEvent):
+            if event.anchor not in self.anchors:
+                said = Message("mappings.no_anchor")
+                raise mapping_error(self.file, line, f"*{event.anchor}", said)
+            self._put(*self.anchors[event.anchor], line)
+        elif isinstance(event, yaml.DocumentStartEvent):
+            self.documents += 1
+            if self.documents > 1:
+                raise mapping_error(self.file, line, "---", Message("mappings.second_document"))
 
     def _put(self, node: Node, weight: int, line: int) -> None:
         if not self.frames:
@@ -123,9 +125,10 @@ class _Builder:
         frame = self.frames[-1]
         frame.nodes.append(node)
         frame.weight += weight
-        if frame.weight > _MOST_NODES:
-            said = Message("mappings.too_many_nodes", most=_MOST_NODES)
-            raise mapping_error(self.file, line, "", said)
+        # Aliases repeat what they stand for: a few lines can stand for billions.
+        if frame.weight > self.most:
+            said = Message("mappings.too_many_nodes", most=self.most)
+            raise mapping_error(self.file, line, "", beyond("yaml_values", said))
 
     def _check_tag(self, event: Any, line: int) -> None:
         if event.tag not in _PLAIN_TAGS and event.tag != "!":
@@ -146,4 +149,9 @@ class _Builder:
 
 
 def _text(event: yaml.ScalarEvent, line: int) -> Text:
-    return Text(line, whole(event.value), plain=event.style is None or event.style == "")
+    value = event.value
+    if not value.isascii():
+        value = whole(value)
+    # The style of what has no quotes is None of one parser and empty of the other. A text that has
+    # a tag is what the tag says.
+    return Text(line, value, not event.style and event.tag is None)

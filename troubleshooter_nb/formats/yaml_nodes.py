@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from troubleshooter_nb.errors import MappingFileError
 from troubleshooter_nb.messages import Message
@@ -11,8 +12,7 @@ from troubleshooter_nb.naming.characters import printable
 _SHOWN = 80
 
 
-@dataclass(frozen=True)
-class Text:
+class Text(NamedTuple):
     """A scalar; `plain` where it stands without quotes, so that it may mean a number or null."""
 
     line: int
@@ -44,12 +44,17 @@ class YamlMapping:
 Node = Text | Items | YamlMapping
 
 
-def mapping_error(file: str, line: int, key: str, text: Message) -> MappingFileError:
-    """The error for a place in a mapping file."""
-    where = {"file": file, "line": line, "text": text}
-    if not key:
-        return MappingFileError(Message("mappings.in_line", **where))
-    return MappingFileError(Message("mappings.at_key", **where, key=shown(key)))
+def mapping_error(file: str, line: int, key: str, text: str) -> MappingFileError:
+    """The error for a place in a mapping file; without the file's name where it is said before."""
+    where: dict[str, object] = {"line": line, "text": text}
+    if key:
+        where["key"] = shown(key)
+    if file:
+        where["file"] = file
+        return MappingFileError(Message("mappings.at_key" if key else "mappings.in_line", **where))
+    return MappingFileError(
+        Message("mappings.key_alone" if key else "mappings.line_alone", **where)
+    )
 
 
 def shown(text: str) -> str:
@@ -71,7 +76,8 @@ def read_nodes(content: bytes, file: str) -> Node:
     ------
     MappingFileError
         If it is no yaml, empty or several documents; has a key twice, tags, or a key that is no
-        text; is nested deeper than 32; or stands for more than 4 million nodes by its aliases.
+        text; is nested deeper than 32; or stands for more than 4 million nodes (times the option
+        ``limits``) by its aliases.
     """
     from troubleshooter_nb.formats.yaml_events import nodes_of  # brings yaml, which is slow
 

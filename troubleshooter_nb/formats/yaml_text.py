@@ -9,9 +9,12 @@ from typing import Any
 
 import yaml
 
-from troubleshooter_nb.errors import FormatError
-from troubleshooter_nb.formats.yaml_nodes import whole
-from troubleshooter_nb.messages import Foreign, Message
+from troubleshooter_nb.errors import FormatError, MappingFileError
+from troubleshooter_nb.formats.yaml_events import nodes_of
+from troubleshooter_nb.formats.yaml_nodes import Node, Text, YamlMapping, whole
+from troubleshooter_nb.messages import Foreign, Message, message_of
+
+_TEXT = "tag:yaml.org,2002:str"
 
 
 def dumped(content: dict[str, Any]) -> str:
@@ -29,20 +32,50 @@ def quoted(text: str) -> str:
 
 
 def loaded_once(content: bytes) -> Any:
-    """What a yaml holds, no key of which may stand twice.
+    """What a yaml holds: texts, numbers and so on, lists, and tables with texts as keys.
 
     Raises
     ------
     FormatError
-        If one does, or if it is no yaml.
+        If a key stands twice, if it is no yaml, or for anything else that `nodes_of` refuses.
     """
     try:
-        return yaml.load(content, _Loader)
-    except FormatError:
-        raise
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        return _Meaning().of(nodes_of(content, ""))
+    except MappingFileError as error:
+        why: Any = message_of(error)
+    except (yaml.YAMLError, ValueError, OverflowError) as error:
         why = Foreign(" ".join(str(error).split())[:200])
-        raise FormatError(Message("mappings.no_weight_map", why=why)) from None
+    raise FormatError(Message("mappings.no_weight_map", why=why)) from None
+
+
+class _Meaning:
+    """Turns nodes into plain values; what aliases stand for is one object."""
+
+    def __init__(self) -> None:
+        self._resolver = yaml.resolver.Resolver()
+        self._constructor = yaml.constructor.SafeConstructor()
+        self._known: dict[int, Any] = {}
+
+    def of(self, node: Node) -> Any:
+        if isinstance(node, Text):
+            return self._scalar(node)
+        known = self._known.get(id(node))
+        if known is None:
+            if isinstance(node, YamlMapping):
+                known = {key.value: self.of(value) for key, value in node.pairs}
+            else:
+                known = [self.of(one) for one in node.items]
+            self._known[id(node)] = known
+        return known
+
+    def _scalar(self, text: Text) -> Any:
+        if not text.plain:
+            return text.value
+        resolved: Any = self._resolver.resolve  # is not typed
+        tag = resolved(yaml.ScalarNode, text.value, (True, False))
+        if tag == _TEXT:
+            return text.value
+        return self._constructor.construct_object(yaml.ScalarNode(tag, text.value))
 
 
 class _Dumper(yaml.SafeDumper):
@@ -53,22 +86,8 @@ class _Dumper(yaml.SafeDumper):
         text = whole(text)
         if text.isprintable():
             return super().represent_str(text)
-        return self.represent_scalar("tag:yaml.org,2002:str", text, style='"')
+        return self.represent_scalar(_TEXT, text, style='"')
 
 
 _Dumper.add_representer(str, _Dumper.represent_str)
 _Dumper.add_multi_representer(str, _Dumper.represent_str)  # messages
-
-
-class _Loader(yaml.SafeLoader):
-    """The safe loader, which here refuses a key that stands twice."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """The mapping of a node."""
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.value in seen:
-                where = {"key": key.value, "line": key.start_mark.line + 1}
-                raise FormatError(Message("mappings.key_twice", **where))
-            seen.add(key.value if isinstance(key, yaml.ScalarNode) else "")
-        return super().construct_mapping(node, deep=deep)

@@ -12,6 +12,7 @@ from typing import BinaryIO, NamedTuple
 
 from troubleshooter_nb.errors import FormatError
 from troubleshooter_nb.formats.file_source import COPY_OR_SAVE
+from troubleshooter_nb.formats.limits import beyond, most
 from troubleshooter_nb.messages import Message, joined
 
 MAGIC = b"PK\x03\x04"
@@ -22,7 +23,6 @@ _LOCATOR = struct.Struct("<4sLQL")
 _ENTRY = struct.Struct("<4s6H3L5H2L")
 _LOCAL = struct.Struct("<4s5H3L2H")
 _FULL = 0xFFFFFFFF  # the number is in the zip64 field instead
-_LARGEST_DIRECTORY = 256 * 1024**2  # bytes
 _ENCRYPTED, _SIZES_BEHIND = 1, 8  # flag bits
 
 
@@ -48,8 +48,9 @@ def members(file: BinaryIO, start: int, stop: int) -> dict[str, Member]:
         If it has no directory, a damaged one, or two members of one name.
     """
     begin, length = _directory(file, start, stop)
-    if length > _LARGEST_DIRECTORY:
-        raise FormatError(Message("zips.directory_size", size=length))
+    if length > most("zip_directory"):
+        said = Message("zips.directory_size", size=length)
+        raise FormatError(beyond("zip_directory", said, length))
     content = _taken(file, begin, begin + length, start, stop)
     found: dict[str, Member] = {}
     at = 0

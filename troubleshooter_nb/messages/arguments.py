@@ -32,6 +32,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "no_option": ("unknown option {name!r}; known options: {known}", "没有选项 {name!r}；已有的选项：{known}"),
     "option_integer": ("option {name!r} takes a positive integer, got {value}", "选项 {name!r} 应为正整数，得到 {value}"),
     "option_choice": ("option {name!r} takes one of {known}, got {value}", "选项 {name!r} 只能取 {known} 之一，得到 {value}"),
+    "limits": ("TNB_LIMITS is a whole number from 1, got {value}; 1 is used", "TNB_LIMITS 应为从 1 开始的整数，得到 {value}；将使用 1"),
     "links": ('TNB_LINKS is "inside" or "anywhere", got {value}; "inside" is used', 'TNB_LINKS 应为 "inside" 或 "anywhere"，得到 {value}；将使用 "inside"'),
     "save_names": ('TNB_SAVE_NAMES is "current", "id-first" or a release of TroubleShooter from 1.0.0 to 1.0.19, got {value}; "current" is used', 'TNB_SAVE_NAMES 应为 "current"、"id-first" 或 TroubleShooter 的版本（1.0.0 至 1.0.19），得到 {value}；将使用 "current"'),
 }

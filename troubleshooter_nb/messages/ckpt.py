@@ -15,7 +15,6 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "sum_not_checked": ("carries a CRC-32, not checked: troubleshooter_nb.formats.ckpt.check_sum() does", "带有 CRC-32，尚未校验：可用 troubleshooter_nb.formats.ckpt.check_sum() 校验"),
     "sum_wrong": ("its CRC-32 is not that of its contents: damaged", "CRC-32 与内容不符：已损坏"),
     "sum_right": ("carries a CRC-32, which is right", "带有 CRC-32，校验正确"),
-    "records": ("more than {most:,} records", "记录超过 {most:,} 条"),
     "field_for_record": ("field {number} where a record is expected", "应为记录之处是字段 {number}"),
     "damaged_behind": ("damaged or truncated behind {name!r}: {what}", "在 {name!r} 之后已损坏或被截断：{what}"),
     "no_checkpoint": ("not a MindSpore checkpoint: {what}", "不是 MindSpore 的权重文件：{what}"),

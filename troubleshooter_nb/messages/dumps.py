@@ -34,7 +34,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "name_hidden": ("cannot save under the name {name!r}: hidden folders and files are not read", "无法以 {name!r} 为名保存：隐藏的文件夹和文件不会被读取"),
     "name_too_long": ("cannot save under the name {name!r}...: longer than a file name may be", "无法以 {name!r}... 为名保存：超过了文件名允许的长度"),
     # Printed tensors.
-    "text_too_large": ("larger than {size} MiB, too large for printed tensors", "大于 {size} MiB，对打印出的张量来说过大"),
+    "text_too_large": ("{size:,} bytes are too many for printed tensors", "{size:,} 字节，对打印出的张量来说过多"),
     "text_binary": ("a binary file", "是二进制文件"),
     "text_without_mark": ("a text without a line {mark}<name>", "文本中没有 {mark}<name> 这样的行"),
     "text_most_prints": ("only the first {count:,} prints were read", "只读取了前 {count:,} 次打印"),
@@ -48,7 +48,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     # Json of Polygraphy.
     "json_not": ("not json", "不是 json"),
     "json_no_outputs": ("json, but of nothing that Polygraphy saves as inputs or outputs", "是 json，但不是 Polygraphy 保存的输入或输出"),
-    "json_too_large": ("{size:,} bytes, more than {limit} GiB", "{size:,} 字节，超过 {limit} GiB"),
+    "json_too_large": ("{size:,} bytes are too many", "{size:,} 字节过多"),
     "json_save_fewer": ("save fewer outputs, or save the arrays with numpy.savez", "请少保存一些输出，或用 numpy.savez 保存数组"),
     "json_invalid": ("no json ({problem})", "不是 json（{problem}）"),
     "json_outputs": ("outputs of {runners}", "{runners} 的输出"),

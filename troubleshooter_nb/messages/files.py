@@ -9,6 +9,8 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "download_or_save": ("download or save it again", "请重新下载或重新保存"),
     "damaged": ("the file is damaged", "文件已损坏"),
     "damaged_again": ("the file is damaged, copy or save it again", "文件已损坏，请重新复制或重新保存"),
+    "many_tensors": ("more than {most:,} tensors", "张量超过 {most:,} 个"),
+    "raise_limit": ("if you trust it, set_options(limits={times}) or TNB_LIMITS={times} opens it", "若信任该文件，设置 set_options(limits={times}) 或 TNB_LIMITS={times} 即可打开"),
     "limit": ("the limit is {most:,}", "上限为 {most:,}"),
     "not_read": ("not read", "不予读取"),
     "not_there": ("no such file or folder: {path} (the part {exists} exists{inside})", "没有该文件或文件夹：{path}（其中 {exists} 存在{inside}）"),

@@ -12,6 +12,8 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "left_dump": ("left {label!r}", "左侧 {label!r}"),
     "right_dump": ("right {label!r}", "右侧 {label!r}"),
     # Yaml.
+    "line_alone": ("line {line}: {text}", "第 {line} 行：{text}"),
+    "key_alone": ("line {line}, {key}: {text}", "第 {line} 行，{key}：{text}"),
     "no_yaml": ("not yaml: {why}; correct this line", "不是 yaml：{why}；请改正此行"),
     "no_text": ("not a text file in UTF-8: {why}; save it as UTF-8", "不是 UTF-8 文本文件：{why}；请存为 UTF-8"),
     "only_comments": ("holds nothing but comments; write the pairs into it", "只有注释；请写入配对"),
@@ -126,7 +128,6 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "no_weights": ("it has no list 'weights'", "没有列表 'weights'"),
     "name_twice": ("the name {name!r} stands twice", "名称 {name!r} 出现两次"),
     "keep_one": ("keep one of the two", "请只保留一个"),
-    "key_twice": ("the key {key!r} stands twice, again in line {line}", "键 {key!r} 出现两次，第二次在第 {line} 行"),
     "no_row": ("row {number} of the weights is {row}", "weights 第 {number} 行为 {row}"),
     "row_keys": ("expected from, to, transform, note, said", "应为 from、to、transform、note、said"),
     "row_without_to": ("row {number} of the weights ({names}) has no 'to'", "weights 第 {number} 行（{names}）缺少 'to'"),

@@ -43,7 +43,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "incomplete": ("the dump was interrupted or the copy is incomplete; copy it again or dump again", "dump 过程被中断，或复制不完整；请重新复制或重新 dump"),
     "no_table_data": ("no table 'data' in it, so it is no dump of msprobe", "其中没有名为 'data' 的表，因此不是 msprobe 的 dump 数据"),
     "no_table": ("no table", "不是表"),
-    "too_large": ("{size:,} bytes, more than the {limit:,} that are read; dump fewer steps or calls, by list or scope of the config", "{size:,} 字节，超过可读取的 {limit:,} 字节；请用配置中的 list 或 scope 减少 dump 的步数或调用"),
+    "too_large": ("{size:,} bytes are too many; dump fewer steps or calls, by list or scope of the config", "{size:,} 字节过多；请用配置中的 list 或 scope 减少 dump 的步数或调用"),
     "invalid_at": ("no valid JSON at line {line}, column {column} (character {character:,}): {problem}", "第 {line} 行第 {column} 列（第 {character:,} 个字符）处不是有效的 JSON：{problem}"),
     "invalid": ("no valid JSON: {problem}", "不是有效的 JSON：{problem}"),
     "no_text": ("no text at byte {begin:,}", "字节 {begin:,} 处不是文本"),

@@ -3,9 +3,12 @@
 # fmt: off
 MESSAGES: dict[str, tuple[str, str]] = {
     "pickle_truncated": ("pickle truncated: it reaches beyond byte {stop:,}", "pickle 被截断：它越过了第 {stop:,} 字节"),
-    "pickle_size": ("pickle of {size:,} bytes, more than the {most:,} that are read", "pickle 有 {size:,} 字节，超过可读取的 {most:,} 字节"),
+    "pickle_size": ("a pickle of {size:,} bytes", "pickle 有 {size:,} 字节"),
     "pickle_damaged": ("pickle damaged at byte {place:,}: {what}", "pickle 在第 {place:,} 字节处已损坏：{what}"),
     "operations": ("more than {most:,} operations", "操作数超过 {most:,}"),
+    "unknown_operation": ("no operation is called {code}", "没有名为 {code} 的操作"),
+    "no_stop": ("it ends before its STOP", "在 STOP 之前就结束了"),
+    "many_open": ("more than {most:,} values in lists and tables that have not ended: nested very deep", "未结束的列表与表中的值超过 {most:,} 个：嵌套极深"),
     "takes_more": ("it takes more values than it has put down", "取出的值多于放入的值"),
     "pickle_protocol": ("protocol {number}, of 0 to {most}", "协议号为 {number}，应为 0 到 {most}"),
     "outside_file": ("values outside the file or of a registry of Python (EXT, buffers) cannot be read", "文件之外的值，或 Python 注册表中的值（EXT、buffer），无法读取"),
@@ -71,6 +74,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "array_dtype": ("a numpy array of {dtype}, not of numbers", "numpy 数组的 dtype 是 {dtype}，不是数值"),
     "unknown_dtype": ("an unknown dtype", "未知类型"),
     "too_many_values": ("it unfolds into more than {most:,} values, too many for its size: made to exhaust the reader, or damaged", "它展开后超过 {most:,} 个值，与文件大小不相称：意在耗尽读取者的资源，或已损坏"),
+    "many_values": ("more than {most:,} values", "值超过 {most:,} 个"),
     "name_too_long": ("a name of more than {most:,} letters", "名称超过 {most:,} 个字符"),
     "torch_lacks": ("torch has no {dtype}", "torch 没有 {dtype}"),
     "same_name": ("two tensors of one name cannot be in one state dict", "同名的两个张量不能放在同一个 state dict 里"),

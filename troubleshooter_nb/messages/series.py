@@ -5,6 +5,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "shown": ("{label}: {count} {count:step|steps} ({steps:4}) · {names:8}", "{label}：{count} 步（{steps:4}）· {names:8}"),
     "no_series": ("{file}: no series; looked for json lines, for a csv with a column {columns}, and for lines such as 'step 10 loss 2.31'", "{file}：不含序列；查找过逐行的 json、带有 {columns} 列的 csv，以及形如 'step 10 loss 2.31' 的行"),
     "of_tensors": ("a table of tensors or of their comparison, no curve; give the dumps that it is of", "这是张量表或比较结果表，不是曲线；请给出它所来自的 dump"),
+    "too_many_cells": ("{steps:,} steps of {names:,} measures are too many", "{steps:,} 步、{names:,} 个指标，数量过多"),
     "too_large": ("{file}: {size:,} bytes are too many for a log", "{file}：{size:,} 字节，对日志来说过大"),
     "binary": ("{file}: a binary file, no log", "{file}：是二进制文件，不是日志"),
     "json": ("no series in this json: {problem}", "该 json 不含序列：{problem}"),

@@ -11,6 +11,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "method": ("compressed by method {method}; save it again with numpy", "以方法 {method} 压缩；请用 numpy 重新保存"),
     "stored_size": ("{packed:,} bytes stored for {size:,}: damaged", "应为 {size:,} 字节，实存 {packed:,} 字节：已损坏"),
     "cannot_hold": ("{packed:,} bytes cannot hold {size:,}: damaged, or made to harm", "{packed:,} 字节不可能容纳 {size:,} 字节：已损坏，或是恶意构造"),
+    "bomb": ("{packed:,} bytes stand for {size:,}", "{packed:,} 字节代表 {size:,} 字节"),
     "compression": ("its compression is damaged ({detail})", "压缩数据已损坏（{detail}）"),
     "member_damaged": ("{file}: {member!r} is damaged: {detail}", "{file}：{member!r} 已损坏：{detail}"),
     "ends_after": ("it ends after {done:,} of {size:,} bytes", "应有 {size:,} 字节，到第 {done:,} 字节就结束了"),
