@@ -66,6 +66,7 @@ if typing.TYPE_CHECKING:
     from troubleshooter_nb.formats.pairing_rules import MappingFile
     from troubleshooter_nb.formats.pairing_writer import write_mapping
     from troubleshooter_nb.formats.series import Series, open_series
+    from troubleshooter_nb.formats.verifying import verify
     from troubleshooter_nb.metrics.noise import NoiseModel
     from troubleshooter_nb.metrics.verdict import Tolerance
     from troubleshooter_nb.options import get_options, option_context, set_options
@@ -77,6 +78,7 @@ if typing.TYPE_CHECKING:
     from troubleshooter_nb.saved_comparison import open_comparison
     from troubleshooter_nb.templates.outcome import Outcome, outcome
     from troubleshooter_nb.templates.shipped import use_example_nets
+    from troubleshooter_nb.verification import Verification
     from troubleshooter_nb.weight_map import WeightMap, WeightMapHistory
     from troubleshooter_nb.widgets import edit, explore
 
@@ -126,6 +128,7 @@ __all__ = [
     "TroubleshooterError",
     "TroubleshooterWarning",
     "UnknownFormatError",
+    "Verification",
     "WeightMap",
     "WeightMapError",
     "WeightMapHistory",
@@ -160,6 +163,7 @@ __all__ = [
     "seed_all",
     "set_options",
     "use_example_nets",
+    "verify",
     "watch_overflow",
     "write_mapping",
     "write_weight_map",
@@ -200,6 +204,7 @@ _HOMES = {
     ".formats.pairing_rules": "MappingFile",
     ".formats.pairing_writer": "write_mapping",
     ".formats.series": "Series open_series",
+    ".formats.verifying": "verify",
     ".metrics.noise": "NoiseModel",
     ".metrics.verdict": "Tolerance",
     ".options": "get_options option_context set_options",
@@ -211,6 +216,7 @@ _HOMES = {
     ".run_card": "RunCard",
     ".templates.outcome": "Outcome outcome",
     ".templates.shipped": "use_example_nets",
+    ".verification": "Verification",
     ".weight_map": "WeightMap WeightMapHistory",
     ".widgets": "edit explore",
 }
