@@ -33,7 +33,13 @@ from troubleshooter_nb.columns.verifications import VERIFICATION_COLUMNS
 from troubleshooter_nb.columns.weight_maps import WEIGHT_MAP_COLUMNS
 from troubleshooter_nb.comparison import Comparison, Explanation, TensorDiff
 from troubleshooter_nb.dump import Dump
-from troubleshooter_nb.errors import ArgumentError, ArgumentTypeError, check_extra, path_of
+from troubleshooter_nb.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    WriteError,
+    check_extra,
+    path_of,
+)
 from troubleshooter_nb.formats.aside import written_aside
 from troubleshooter_nb.formats.netcdf_sums import add_sums
 from troubleshooter_nb.formats.series import Series
@@ -235,8 +241,11 @@ def _beside_rows(comparison: Comparison) -> dict[str, Any]:
 
 
 def _netcdf(obj: Comparison, path: Path) -> None:
-    _with_printable_texts(obj.to_dataset()).to_netcdf(path, engine="netcdf4")
-    add_sums(path)
+    try:
+        _with_printable_texts(obj.to_dataset()).to_netcdf(path, engine="netcdf4")
+        add_sums(path)
+    except RuntimeError as error:  # what netCDF4 raises where the disk refuses
+        raise WriteError(Message("checksums.no_netcdf", detail=error)) from error
 
 
 def _with_printable_texts(dataset: xr.Dataset) -> xr.Dataset:

@@ -10,6 +10,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "not_closed": ("the recording was not closed, or by an older version", "记录没有正常结束，或由旧版本写出"),
     "gone": ("listed, and not there", "列表中有，文件不存在"),
     "only_ends": ("only its two ends have one, and they are right", "只有两端有校验和，且校验正确"),
+    "no_netcdf": ("cannot be written as netCDF: {detail}", "无法写为 netCDF：{detail}"),
     "netcdf": ("{file}: no netCDF file, or a damaged one: {detail}", "{file}：不是 netCDF 文件，或已损坏：{detail}"),
     "count_intact": ("{count:,} intact", "{count:,} 个完好"),
     "count_damaged": ("{count:,} damaged", "{count:,} 个损坏"),
