@@ -24,7 +24,7 @@ from troubleshooter_nb.formats.aside import left_behind
 SUFFIXES = (".html", ".csv", ".json", ".xlsx", ".md", ".txt", ".nc")
 _TENSORS, _SIDE = 12, 96
 _HALF = {"files.not_whole"}
-_AMID = 0.002  # seconds after something was begun
+_AMID = 0.0002  # seconds after something was begun
 _SPREAD = 1.5  # of the time of a write: some are killed in the next one
 
 
@@ -119,7 +119,7 @@ class Outcome:
     def case(self, name: str) -> Case:
         """The figures and their bars."""
         bars = (
-            Bar("left something of a write", self.amid, least=max(self.kills // 10, 1)),
+            Bar("left something of a write", self.amid, least=self.kills // 40),
             Bar("neither old nor new, without a word", self.half, most=0),
             Bar("said not to be whole", self.said),
             Bar("left what nothing names", self.unnamed, most=0),
@@ -225,7 +225,8 @@ def _interrupted(sides: list[Path], presses: int, draw: random.Random) -> Case:
     seconds = time.perf_counter() - begun
     returned = wrong = cut = 0
     for _ in range(presses):
-        found = _pressed(sides, draw.uniform(0, seconds))
+        # Many in the measuring, which is the first small part, the others in the diagnosis.
+        found = _pressed(sides, seconds * draw.uniform(0, 1) ** 4)
         if found is None:
             continue
         returned += 1

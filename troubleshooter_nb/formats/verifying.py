@@ -65,8 +65,8 @@ def verify(path: str | PathLike[str]) -> Verification:
     -----
     Every byte is read once, a block of 1 MiB at a time. Comparing and opening do not do that:
     they would take a third longer. By itself a checksum is looked at where an array of an ``.npz``
-    was read to its end, where a ``.ckpt`` of at most 64 MiB is opened, and at both ends of each
-    value of a recording.
+    was read to its end, where a ``.ckpt`` of at most 64 MiB is opened that MindSpore wrote with
+    one, and at both ends of each value of a recording.
     """
     path = path_of(path)
     if not path.exists():
