@@ -1,9 +1,16 @@
-"""Whether a recording can be read whose process was killed.
+"""What is left of recordings, conversions, dumps and exports whose process was killed.
+
+A process writes one of two versions over the other, of a conversion, a `save_dump` folder or an
+export of each suffix, until it is killed (SIGKILL) at a random moment; again and again. What is
+there must be one of the two versions, or say that it is not whole; what is left beside it must be
+named, and gone after the next write. Then comparisons are interrupted (SIGINT) after their first
+pair: each has to return what was measured.
 
 A process records steps of a small network into a folder and is killed (SIGKILL) at a moment drawn
 from the whole of its time; again and again. What is left must open, say that it is not whole, hold
 every step that was flushed, and no value that is not in the recording of a process that was left
-to finish. Exits 1 when a bar is missed. ``--quick`` kills 5 instead of 50.
+to finish. Exits 1 when a bar is missed. ``--quick`` kills 5 of each instead of 200, and
+``--writers`` leaves the recordings out.
 """
 
 from __future__ import annotations
@@ -21,12 +28,14 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from measuring import writers
 from measuring.bars import Bar, Case, concluded
 from torch import nn
 
 import troubleshooter_nb as tnb
 
-KILLS, QUICK_KILLS = 50, 5
+KILLS, QUICK_KILLS = 200, 5
+PRESSES, QUICK_PRESSES = 60, 5
 STEPS, STEPS_A_FLUSH = 100, 10
 WIDTH, ROWS = 64, 32
 FOREVER = 600  # seconds, for one that is to be killed
@@ -164,21 +173,41 @@ def judged(left: list[Left], reference: Reference) -> Case:
     return Case(f"{len(left)} killed while they record {STEPS} steps", bars=bars)
 
 
-def main() -> int:
-    """Print the figures; 0 when the bars are met."""
+def of_writers(kills: int, presses: int) -> list[Case]:
+    """All that is written at once; from a process without threads, for it is forked."""
+    cases = []
+    with tempfile.TemporaryDirectory() as folder:
+        for writer in writers.writers(Path(folder)):
+            outcome = writers.killed(writer, kills, random.Random(0))
+            cases.append(outcome.case(writer.name))
+    return [*cases, writers.interrupted(presses, random.Random(0))]
+
+
+def of_recordings(kills: int) -> Case:
+    """The streaming capture."""
     draw = random.Random(0)
     with tempfile.TemporaryDirectory() as folder:
         seconds = finished(Path(folder, "whole"))
         reference = Reference(tnb.open_dump(Path(folder, "whole")))
         left = []
-        for number in range(QUICK_KILLS if "--quick" in sys.argv[1:] else KILLS):
+        for number in range(kills):
             place = Path(folder, str(number))
             left.append(reference.left(place, killed(place, draw.uniform(0, seconds))))
             shutil.rmtree(place, ignore_errors=True)
     for one in left:
         if one.error:
             print(one.error)
-    return concluded([judged(left, reference)])
+    return judged(left, reference)
+
+
+def main() -> int:
+    """Print the figures; 0 when the bars are met."""
+    is_quick = "--quick" in sys.argv[1:]
+    kills = QUICK_KILLS if is_quick else KILLS
+    cases = of_writers(kills, QUICK_PRESSES if is_quick else PRESSES)
+    if "--writers" not in sys.argv[1:]:
+        cases.append(of_recordings(kills))
+    return concluded(cases)
 
 
 if __name__ == "__main__":

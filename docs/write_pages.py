@@ -99,7 +99,10 @@ NOTHING_WRONG = (
 GROUPS = {
     "Begin": "start Start",
     "Record and save": "record Recording Schedule save save_grad save_dump seed_all Seeded",
-    "Open": "open_dump Dump ArraySource RunCard merge_ranks missing_places open_series Series",
+    "Open": (
+        "open_dump Dump ArraySource RunCard merge_ranks missing_places open_series Series verify "
+        "Verification"
+    ),
     "Compare": (
         "compare Comparison PairRows TensorDiff Finding Explanation Check Tolerance measure_noise "
         "NoiseModel assert_same diff_checkpoints CheckpointDiff compare_series SeriesComparison"

@@ -31,7 +31,7 @@ ROWS = [
     ["run_card"],  # layer 2, ordered
     ["dump", "transforms"],
     ["pairing", "weight_map"],
-    ["findings"],
+    ["findings", "verification"],
     ["comparison"],
     ["checkpoint_diff"],
     ["formats"],  # layer 3

@@ -67,6 +67,7 @@ if typing.TYPE_CHECKING:
     from troubleshooter_nb.formats.pairing_rules import MappingFile
     from troubleshooter_nb.formats.pairing_writer import write_mapping
     from troubleshooter_nb.formats.series import Series, open_series
+    from troubleshooter_nb.formats.verifying import verify
     from troubleshooter_nb.metrics.noise import NoiseModel
     from troubleshooter_nb.metrics.verdict import Tolerance
     from troubleshooter_nb.options import get_options, option_context, set_options
@@ -78,6 +79,7 @@ if typing.TYPE_CHECKING:
     from troubleshooter_nb.saved_comparison import open_comparison
     from troubleshooter_nb.templates.outcome import Outcome, outcome
     from troubleshooter_nb.templates.shipped import use_example_nets
+    from troubleshooter_nb.verification import Verification
     from troubleshooter_nb.weight_map import WeightMap, WeightMapHistory
     from troubleshooter_nb.widgets import edit, explore
 
@@ -128,6 +130,7 @@ __all__ = [
     "TroubleshooterError",
     "TroubleshooterWarning",
     "UnknownFormatError",
+    "Verification",
     "WeightMap",
     "WeightMapError",
     "WeightMapHistory",
@@ -163,6 +166,7 @@ __all__ = [
     "set_options",
     "start",
     "use_example_nets",
+    "verify",
     "watch_overflow",
     "write_mapping",
     "write_weight_map",
@@ -203,6 +207,7 @@ _HOMES = {
     ".formats.pairing_rules": "MappingFile",
     ".formats.pairing_writer": "write_mapping",
     ".formats.series": "Series open_series",
+    ".formats.verifying": "verify",
     ".metrics.noise": "NoiseModel",
     ".metrics.verdict": "Tolerance",
     ".options": "get_options option_context set_options",
@@ -215,6 +220,7 @@ _HOMES = {
     ".first_steps": "Start start",
     ".templates.outcome": "Outcome outcome",
     ".templates.shipped": "use_example_nets",
+    ".verification": "Verification",
     ".weight_map": "WeightMap WeightMapHistory",
     ".widgets": "edit explore",
 }

@@ -29,11 +29,19 @@ from troubleshooter_nb.columns.overflows import OVERFLOW_COLUMNS
 from troubleshooter_nb.columns.pairings import PAIRING_COLUMNS
 from troubleshooter_nb.columns.pairs import RESULT_COLUMNS
 from troubleshooter_nb.columns.series import SERIES_COLUMNS
+from troubleshooter_nb.columns.verifications import VERIFICATION_COLUMNS
 from troubleshooter_nb.columns.weight_maps import WEIGHT_MAP_COLUMNS
 from troubleshooter_nb.comparison import Comparison, Explanation, TensorDiff
 from troubleshooter_nb.dump import Dump
-from troubleshooter_nb.errors import ArgumentError, ArgumentTypeError, check_extra, path_of
+from troubleshooter_nb.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    WriteError,
+    check_extra,
+    path_of,
+)
 from troubleshooter_nb.formats.aside import written_aside
+from troubleshooter_nb.formats.netcdf_sums import add_sums
 from troubleshooter_nb.formats.series import Series
 from troubleshooter_nb.messages import Message, told, visible
 from troubleshooter_nb.metrics.pairwise import HISTOGRAM
@@ -53,6 +61,7 @@ from troubleshooter_nb.render.lines import whole_texts
 from troubleshooter_nb.render.rows import Entries
 from troubleshooter_nb.run_card import RunCard
 from troubleshooter_nb.table import Table, table_of
+from troubleshooter_nb.verification import Verification
 from troubleshooter_nb.weight_map import WeightMap
 
 _Tabular = (
@@ -66,6 +75,7 @@ _Tabular = (
     | SeriesComparison
     | Series
     | Overflow
+    | Verification
 )
 Reportable = _Tabular | Explanation
 
@@ -76,7 +86,7 @@ def export(obj: Reportable, path: str | PathLike[str]) -> Path:
     Parameters
     ----------
     obj : Dump, Pairing, WeightMap, Comparison, CheckpointDiff, TensorDiff, RunCard, ...
-        Also a SeriesComparison, a Series, an Overflow, or an Explanation.
+        Also a SeriesComparison, a Series, an Overflow, a Verification, or an Explanation.
     path : str or path-like
         - ``.html``: one self-contained page.
         - ``.txt``: the text repr with all its rows and columns, then what `explain` says.
@@ -231,7 +241,11 @@ def _beside_rows(comparison: Comparison) -> dict[str, Any]:
 
 
 def _netcdf(obj: Comparison, path: Path) -> None:
-    _with_printable_texts(obj.to_dataset()).to_netcdf(path, engine="netcdf4")
+    try:
+        _with_printable_texts(obj.to_dataset()).to_netcdf(path, engine="netcdf4")
+        add_sums(path)
+    except RuntimeError as error:  # what netCDF4 raises where the disk refuses
+        raise WriteError(Message("checksums.no_netcdf", detail=error)) from error
 
 
 def _with_printable_texts(dataset: xr.Dataset) -> xr.Dataset:
@@ -394,6 +408,7 @@ _DECLARED: Mapping[type, Mapping[str, Column]] = {
     TensorDiff: ELEMENT_COLUMNS,
     SeriesComparison: SERIES_COLUMNS,
     Overflow: OVERFLOW_COLUMNS,
+    Verification: VERIFICATION_COLUMNS,
     RunCard: FACT_COLUMNS,
 }
 _MOST_ROWS = 10  # of the table in an .md

@@ -178,7 +178,7 @@ def test_what_is_left_aside_is_said(tmp_path):
 def test_a_rank_with_two_tensors_of_one_name_is_one_entry_with_a_reason(tmp_path):
     saved(tmp_path / "rank_0" / "x.ckpt", 0)
     saved(tmp_path / "rank_1" / "x.ckpt", 1, ["a", "b", "c"])
-    content = (tmp_path / "rank_1" / "x.ckpt").read_bytes()
+    content = (tmp_path / "rank_1" / "x.ckpt").read_bytes()[:-22]  # without its CRC-32
     (tmp_path / "rank_1" / "x.ckpt").write_bytes(content.replace(b"\x01c", b"\x01a"))
     dump = opened(tmp_path)
     assert dump.index["reason"].values[-1].startswith("x.ckpt: 2 tensors are called 'a'")

@@ -21,7 +21,7 @@ from troubleshooter_nb import open_dump
 from troubleshooter_nb.errors import FormatError, ReadError
 from troubleshooter_nb.formats import ckpt
 from troubleshooter_nb.formats.checkpoint import Item
-from troubleshooter_nb.formats.ckpt import check_sum, open_ckpt, refusal, write_ckpt
+from troubleshooter_nb.formats.ckpt import checked_parts, open_ckpt, refusal, write_ckpt
 from troubleshooter_nb.formats.protobuf import bytes_head, number_field, varint
 
 LONG = os.environ.get("TNB_LONG") == "1"
@@ -141,6 +141,12 @@ def test_a_tensor_in_several_records_is_joined_and_mindspore_agrees(tmp_path, mo
     assert loaded["v"].asnumpy().tobytes() == array[:1].tobytes()
 
 
+def state_of(path):
+    with open(path, "rb") as file:
+        (part,) = checked_parts(file, path.stat().st_size)
+    return part.state
+
+
 @pytest.mark.mindspore
 @pytest.mark.parametrize("damage", [False, True])
 def test_the_sum_mindspore_appends_is_checked(tmp_path, damage):
@@ -149,17 +155,15 @@ def test_the_sum_mindspore_appends_is_checked(tmp_path, damage):
     path = tmp_path / "sum.ckpt"
     tensors = [{"name": "w", "data": mindspore.Tensor([1.0, 2.0], mindspore.float32)}]
     mindspore.save_checkpoint(tensors, str(path), crc_check=True)
-    assert check_sum(path) is True
+    assert state_of(path) == "intact"
     if not damage:
-        dump = opened(path)
-        assert dump.names == ["w"]
-        assert dump.notes == ("carries a CRC-32, which is right",)
+        assert (opened(path).names, opened(path).notes) == (["w"], ())
         return
     path.chmod(0o600)
     content = bytearray(path.read_bytes())
     content[-20] ^= 1
     path.write_bytes(bytes(content))
-    assert check_sum(path) is False
+    assert state_of(path) == "damaged"
     with pytest.raises(FormatError, match=r"sum.ckpt: its CRC-32 is not that of its contents"):
         opened(path)
 
@@ -168,10 +172,11 @@ def test_the_sum_of_a_large_file_is_checked_when_asked(tmp_path, monkeypatch):
     monkeypatch.setattr(ckpt, "_CHECKED_AT_ONCE", 10)
     content = record("w", "Float32", (2,), bytes(8))
     total = binascii.crc32(content).to_bytes(10, "big")
-    path = file_with(tmp_path, content + b"crc_num" + total)
-    assert "carries a CRC-32, not checked" in opened(path).notes[0]
-    assert check_sum(path)
-    assert check_sum(file_with(tmp_path, content)) is None
+    damaged = file_with(tmp_path, content[:-1] + b"\1" + b"crc_num" + total)
+    assert opened(damaged).names == ["w"]
+    assert state_of(damaged) == "damaged"
+    assert state_of(file_with(tmp_path, content + b"crc_num" + total)) == "intact"
+    assert state_of(file_with(tmp_path, content)) == "no_checksum"
 
 
 @pytest.mark.parametrize("build", ["wheel_1.0.18", "master_1.0.19"])

@@ -360,14 +360,14 @@ if not child:
     sys.exit(0)
 w.put({'step': 2})
 w.close()
-print([*map(str.strip, open(w._folder / 'index.jsonl'))][1:])
+print([line.partition(',"crc32')[0].strip() for line in open(w._folder / 'index.jsonl')][1:])
 RecordWriter(w._folder, {}).close()
 os.write(goes_on, b'x')
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 """
     status, out, err = finished("waits, goes_on = os.pipe()" + code, tmp_path)
     assert status == 0, err
-    assert out.strip() == """['{"step":1}', '{"step":2}', '{"end":{"complete":true}}']"""
+    assert out.strip() == """['{"step":1}', '{"step":2}', '{"end":{"complete":true']"""
 
 
 KILLS = """

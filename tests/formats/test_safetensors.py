@@ -135,7 +135,7 @@ def test_packed_int4_of_mindspore_is_an_entry_with_a_reason(tmp_path):
     header |= {"q": entry("I8", (4,), (0, 4)), "w": entry("U8", (1,), (4, 5))}
     dump = opened(written(tmp_path, with_header(header, bytes(5))))
     assert "int4, two to a byte" in dump.index["reason"].values[0]
-    assert dump.notes[0] == "carries a CRC-32 of MindSpore, not checked"
+    assert dump.notes[0] == "carries a CRC-32 of MindSpore: verify() checks it"
 
 
 def test_names_that_save_model_left_out_are_offered(tmp_path):
@@ -422,7 +422,7 @@ def test_mindspore_loads_what_was_written_and_its_own_files_open(tmp_path):
     saved = [{"name": name, "data": loaded[name]} for name in made]
     mindspore.save_checkpoint(saved, str(own), format="safetensors", crc_check=True)
     dump = opened(own)
-    assert dump.notes[0] == "carries a CRC-32 of MindSpore, not checked"
+    assert dump.notes[0] == "carries a CRC-32 of MindSpore: verify() checks it"
     assert set(dump.index["order"].values) == {-1}
     for name, array in made.items():
         assert raw(dump.array(name)) == raw(array)

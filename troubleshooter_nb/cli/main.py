@@ -41,6 +41,7 @@ from troubleshooter_nb.version import VERSION
 VERBS = {
     "compare": Message("command.compare"),
     "open": Message("command.open"),
+    "verify": Message("command.verify"),
     "diff": Message("command.diff"),
     "convert": Message("command.convert"),
     "pair": Message("command.pair"),

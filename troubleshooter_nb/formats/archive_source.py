@@ -16,9 +16,10 @@ import numpy as np
 
 from troubleshooter_nb.dump import SizedByShape
 from troubleshooter_nb.errors import FormatError, ReadError
+from troubleshooter_nb.formats.checksums import Part, checked_part, judged_part
 from troubleshooter_nb.formats.file_source import COPY_OR_SAVE, fortran_strides, reopened
 from troubleshooter_nb.formats.limits import BOMB_RATIO, beyond, most
-from troubleshooter_nb.formats.zip_directory import Member, members, own_header
+from troubleshooter_nb.formats.zip_directory import NO_SUM, Member, members, own_header
 from troubleshooter_nb.messages import Message, joined
 from troubleshooter_nb.ranges import Pieces, Starts, Strided, gathered
 
@@ -129,6 +130,31 @@ def _begin(file: BinaryIO, member: Member, size: int) -> int:
     except FormatError:
         return -1
     return own.begin if own.agrees and own.begin + member.packed <= size else -1
+
+
+def checked_parts(file: BinaryIO, size: int) -> Iterator[Part]:
+    """The members of an archive, each against its CRC-32; raises as `placed_members`."""
+    for member in placed_members(file, size):
+        part = Part(member.name, member.begin, member.begin + member.packed, "unread")
+        if member.problem:
+            yield part._replace(reason=member.problem)
+        elif member.method == DEFLATED:
+            yield judged_part(part, _is_sound(file, member))
+        else:
+            found = checked_part(file, part, member.crc)
+            if found.state == "damaged" and member.crc == NO_SUM:
+                found = part._replace(state="no_checksum", reason=Message("checksums.none"))
+            yield found
+
+
+def _is_sound(file: BinaryIO, member: Placed) -> bool:
+    """Whether a compressed member has the CRC-32 that the directory says."""
+    stream = _Stream(member)
+    try:
+        stream.skip(file, member.size)
+    except (zlib.error, EOFError):
+        return False
+    return stream.crc == member.crc
 
 
 def head_of_member(file: BinaryIO, member: Placed, count: int) -> bytes:

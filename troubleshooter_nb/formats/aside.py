@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from troubleshooter_nb.errors import FormatError
+from troubleshooter_nb.formats import checksums
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming.characters import printable
 
@@ -142,10 +143,15 @@ def _place(placing: Path) -> None:
     """Put the files of a folder in their places above it, and remove those that go."""
     folder = placing.parent
     going = _going(placing)
-    for file in _coming(placing):
+    coming = _coming(placing)
+    # Lists of checksums first, with the lines that are there: no file is ever without its own.
+    for file in sorted(coming, key=lambda file: file.name != checksums.FILE):
         target = folder / file.relative_to(placing)
         if _is_in(target, folder):
             target.parent.mkdir(parents=True, exist_ok=True)
+            if file.name == checksums.FILE:
+                gone = [one.name for one in going if one.parent == target.parent]
+                file.write_bytes(checksums.merge_lines(target.parent, file, gone))
             os.replace(file, target)
     for file in going:
         file.unlink(missing_ok=True)

@@ -6,7 +6,6 @@ without header or index. Source: files of MindSpore 2.10.
 
 from __future__ import annotations
 
-import binascii
 import contextlib
 import itertools
 import math
@@ -19,6 +18,7 @@ from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import FormatError
 from troubleshooter_nb.formats.aside import written_whole
 from troubleshooter_nb.formats.checkpoint import Item, Stored, bytes_of, checkpoint_dump
+from troubleshooter_nb.formats.checksums import Part, beside, checked_part, crc_of, written
 from troubleshooter_nb.formats.file_source import (
     COPY_OR_SAVE,
     checked_source,
@@ -63,13 +63,15 @@ _READ_ONLY = {
 _TEXT = "str"
 _SUM_MARK = b"crc_num"
 _SUM_SIZE = len(_SUM_MARK) + 10  # bytes: the mark and a big-endian CRC-32
+# Behind the records that are written here, a field that MindSpore passes over: who asked MindSpore
+# for a checksum wants it to be looked at, and others want to compare without reading twice.
+_OURS = bytes_head(15, 3) + b"tnb"
 _CHECKED_AT_ONCE = 64 * 1024**2  # bytes that take less than a tenth of a second
 _LONGEST_NAME = 4096  # bytes
 _LONGEST_TEXT = 64 * 1024  # bytes
 _MOST_AXES = 64
 _COUNTED = 20  # times the limit, to say which one would do
 _SLICE = 512 * 1024**2  # bytes of one record: protobuf's own limit is 2 GiB
-_BLOCK = 1 << 20
 
 
 def refusal(path: Path) -> str | None:
@@ -102,8 +104,8 @@ def open_ckpt(path: Path, *, label: str) -> Dump:
     -------
     Dump
         One entry per tensor; slices of one tensor are joined. A tensor whose bytes do not fit
-        its shape is an entry with a reason; texts are a note. A CRC-32 is checked in files up to
-        64 MiB, `check_sum` does it for any.
+        its shape is an entry with a reason; texts are a note. A CRC-32 of MindSpore is checked in
+        files up to 64 MiB; `verify` checks any.
 
     Raises
     ------
@@ -124,36 +126,31 @@ def open_stored(path: Path) -> tuple[list[Stored], list[str]]:
         if cipher := _ENCRYPTED.get(file.read(4)):
             what = Message("ckpt.encrypted", cipher=cipher)
             raise FormatError(joined([what, Message("ckpt.load_with_key")]))
-        notes = _check_small(file, stamp[0])
-        end = stamp[0] - (_SUM_SIZE if notes else 0)
-        records, texts = _records(file, end)
+        end, crc = _end_and_sum(file, stamp[0])
+        file.seek(max(end - len(_OURS), 0))
+        is_ours = crc is not None and file.read(len(_OURS)) == _OURS
+        is_asked = crc is not None and not is_ours and end <= _CHECKED_AT_ONCE
+        if is_asked and crc_of(file, 0, end) != crc:
+            raise FormatError(joined([Message("ckpt.sum_wrong"), COPY_OR_SAVE]))
+        records, texts = _records(file, end - len(_OURS) * is_ours)
     stored = [_stored(path, record, stamp) for record in records]
-    if texts:
-        notes.append(Message("ckpt.texts", texts=texts))
-    return stored, notes
+    return stored, [Message("ckpt.texts", texts=texts)] if texts else []
 
 
-def check_sum(path: Path) -> bool | None:
-    """Whether the file still has the CRC-32 it was saved with; None if it was saved without.
+def checked_parts(file: BinaryIO, size: int) -> Iterator[Part]:
+    """The records as a whole, against the CRC-32 behind them where there is one."""
+    end, crc = _end_and_sum(file, size)
+    part = Part("", 0, end, "no_checksum", Message("checksums.none"))
+    yield part if crc is None else checked_part(file, part, crc)
 
-    Reads the whole file.
 
-    Raises
-    ------
-    OSError
-        If it cannot be read.
-    """
-    with opened(path) as (file, (size, _)):
-        file.seek(max(size - _SUM_SIZE, 0))
-        tail = file.read(_SUM_SIZE)
-        if not tail.startswith(_SUM_MARK) or len(tail) < _SUM_SIZE:
-            return None
-        file.seek(0)
-        found, left = 0, size - _SUM_SIZE
-        while left and (block := file.read(min(left, _BLOCK))):
-            found = binascii.crc32(block, found)
-            left -= len(block)
-        return found == int.from_bytes(tail[len(_SUM_MARK) :], "big")
+def _end_and_sum(file: BinaryIO, size: int) -> tuple[int, int | None]:
+    """Where the records end, and the CRC-32 that they were saved with; None for none."""
+    file.seek(max(size - _SUM_SIZE, 0))
+    tail = file.read(_SUM_SIZE)
+    if not tail.startswith(_SUM_MARK) or len(tail) < _SUM_SIZE:
+        return size, None
+    return size - _SUM_SIZE, int.from_bytes(tail[len(_SUM_MARK) :], "big")
 
 
 @dataclass(frozen=True)
@@ -168,19 +165,6 @@ class _Record:
     @property
     def held(self) -> int:
         return sum(length for _, length in self.spans)
-
-
-def _check_small(file: BinaryIO, size: int) -> list[str]:
-    """What to say about the CRC-32; nothing when there is none."""
-    path = Path(file.name)
-    file.seek(max(size - _SUM_SIZE, 0))
-    if not file.read(_SUM_SIZE).startswith(_SUM_MARK):
-        return []
-    if size > _CHECKED_AT_ONCE:
-        return [Message("ckpt.sum_not_checked")]
-    if not check_sum(path):
-        raise FormatError(joined([Message("ckpt.sum_wrong"), COPY_OR_SAVE]))
-    return [Message("ckpt.sum_right")]
 
 
 def _records(file: BinaryIO, end: int) -> tuple[list[_Record], list[str]]:
@@ -328,14 +312,14 @@ def write_ckpt(path: Path, items: Sequence[Item]) -> list[tuple[str, str]]:
     OSError
         If it cannot be written; nothing is left behind then.
     """
-    left_out = []
-    with written_whole(path) as stream:
-        for item in items:
-            if reason := why_not_held(item):
-                left_out.append((item.name, reason))
-                continue
-            for piece in _written(item):
-                stream.write(piece)
+    left_out = [(item.name, reason) for item in items if (reason := why_not_held(item))]
+    kept = [item for item in items if not why_not_held(item)]
+    size = sum(math.prod(item.shape) * item.dtype.itemsize for item in kept)
+    with written_whole(path) as stream, beside(size) as executor:
+        pieces = (piece for item in kept for piece in _written(item))
+        crc = written(stream, pieces, executor)
+        crc = written(stream, [_OURS], None, crc)
+        stream.write(_SUM_MARK + crc.to_bytes(_SUM_SIZE - len(_SUM_MARK), "big"))
     return left_out
 
 

@@ -23,6 +23,8 @@ from troubleshooter_nb.errors import (
 )
 from troubleshooter_nb.formats.aside import files_placed
 from troubleshooter_nb.formats.checkpoint import item_of
+from troubleshooter_nb.formats.checksums import FILE as CHECKSUMS_FILE
+from troubleshooter_nb.formats.checksums import add_line
 from troubleshooter_nb.formats.claims import FILE as COUNT_FILE
 from troubleshooter_nb.formats.claims import processes_in
 from troubleshooter_nb.formats.file_source import opened
@@ -239,6 +241,8 @@ def _save(
         others = {*files_below(folder, [])} - saved
         if replacing:
             stale = {(*parts[:-1], name) for parts in others for name in (CARD_FILE, COUNT_FILE)}
+            emptied = {parts[:-1] for parts in others} - {parts[:-1] for parts in saved}
+            stale |= {(*folders, CHECKSUMS_FILE) for folders in emptied}
             going += ["/".join(parts) for parts in sorted(others | stale - {(CARD_FILE,)})]
             others.clear()
     if others:
@@ -264,10 +268,14 @@ def _write_array(folder: Path, name: str, number: int, value: Any) -> Path:
     stem = format_npy_name(NpyName(name, number, stored.dtype.name))
     file = folder / f"{stem}.npy"
     file.parent.mkdir(parents=True, exist_ok=True)
+
+    def told(crc: int) -> None:
+        add_line(file.parent, file.name, crc)
+
     if isinstance(stored, ArraySource):
-        write_npy_blocks(file, item_of(name, stored))
+        write_npy_blocks(file, item_of(name, stored), told)
     else:
-        write_npy(file, stored)
+        write_npy(file, stored, told)
     return file
 
 

@@ -10,6 +10,7 @@ import math
 import os
 import tokenize
 import warnings
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -20,6 +21,13 @@ import numpy as np
 from troubleshooter_nb.errors import FormatError
 from troubleshooter_nb.formats.aside import written_whole
 from troubleshooter_nb.formats.checkpoint import Item, bytes_of
+from troubleshooter_nb.formats.checksums import (
+    beside,
+    crc_of,
+    crc_of_array,
+    joined_crc,
+    written,
+)
 from troubleshooter_nb.formats.file_source import (
     COPY_OR_SAVE,
     FileSource,
@@ -88,7 +96,11 @@ def _layout(header: bytes, token: str | None) -> tuple[NpyHeader, np.dtype, int]
     return found, dtype, math.prod(found.shape) * found.dtype.itemsize
 
 
-def write_npy(file: Path, array: np.ndarray) -> None:
+# What is told the CRC-32 of a file before it takes its place.
+Told = Callable[[int], object]
+
+
+def write_npy(file: Path, array: np.ndarray, told: Told | None = None) -> None:
     """Write one array as ``.npy``; the file appears whole or not at all.
 
     Parameters
@@ -98,14 +110,24 @@ def write_npy(file: Path, array: np.ndarray) -> None:
     array : ndarray, any shape, any dtype of numbers
         bfloat16, float8 and their like are written as the one or two raw bytes that numpy itself
         writes for them, so the file name must say what they are.
+    told : callable, optional
+        Gets the CRC-32 of the file before this is in its place.
 
     Raises
     ------
     OSError
         If it cannot be written; nothing is left behind then.
     """
-    with written_whole(file, tidy=False) as stream:
+    if told is None:
+        with written_whole(file, tidy=False) as stream:
+            write_npy_into(stream, array)
+        return
+    with written_whole(file, tidy=False) as stream, beside(array.nbytes) as executor:
+        summing = executor and executor.submit(crc_of_array, array)
         write_npy_into(stream, array)
+        header = crc_of(stream, 0, stream.tell() - array.nbytes)
+        values = summing.result() if summing else crc_of_array(array)
+        told(joined_crc(header, values, array.nbytes))
 
 
 def write_npy_into(stream: BinaryIO, array: np.ndarray) -> None:
@@ -113,7 +135,7 @@ def write_npy_into(stream: BinaryIO, array: np.ndarray) -> None:
     np.lib.format.write_array(stream, _plain_bytes(array), allow_pickle=False)
 
 
-def write_npy_blocks(file: Path, item: Item) -> None:
+def write_npy_blocks(file: Path, item: Item, told: Told | None = None) -> None:
     """Write one tensor block by block; otherwise as `write_npy` writes an array.
 
     Raises
@@ -127,10 +149,13 @@ def write_npy_blocks(file: Path, item: Item) -> None:
         "fortran_order": False,
         "shape": item.shape,
     }
-    with written_whole(file, tidy=False) as stream:
+    size = math.prod(item.shape) * item.dtype.itemsize
+    with written_whole(file, tidy=False) as stream, beside(size) as executor:
         np.lib.format.write_array_header_1_0(stream, header)
-        for block in bytes_of(item):
-            stream.write(block)
+        crc = crc_of(stream, 0, stream.tell())
+        crc = written(stream, bytes_of(item), executor, crc)
+        if told is not None:
+            told(crc)
 
 
 def _plain_bytes(array: np.ndarray) -> np.ndarray:

@@ -23,7 +23,7 @@ from troubleshooter_nb.formats.inert_pickle import (
     unpickled_at,
 )
 from troubleshooter_nb.formats.limits import beyond, most
-from troubleshooter_nb.formats.zip_directory import MAGIC, Member, members, span_of
+from troubleshooter_nb.formats.zip_directory import MAGIC, NO_SUM, Member, members, span_of
 from troubleshooter_nb.messages import Message, joined, message_of
 
 Span = tuple[int, int]
@@ -112,7 +112,7 @@ def _zip_contents(file: BinaryIO, start: int, stop: int) -> Contents:
     top = name.removesuffix(_PICKLE)
     content = _content(file, found[name], stop)
     notes: list[str] = []
-    if zlib.crc32(content) != found[name].crc:
+    if found[name].crc not in (NO_SUM, zlib.crc32(content)):
         notes.append(Message("pth.pickle_sum", file=_PICKLE))
     read = unpickled(content)
     order = found.get(f"{top}byteorder")

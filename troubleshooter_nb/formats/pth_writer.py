@@ -6,7 +6,7 @@ import binascii
 import math
 import struct
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -17,6 +17,7 @@ import numpy as np
 from troubleshooter_nb.errors import ArgumentError
 from troubleshooter_nb.formats.aside import written_whole
 from troubleshooter_nb.formats.checkpoint import Item, bytes_of
+from troubleshooter_nb.formats.checksums import beside, written
 from troubleshooter_nb.messages import Message
 
 _STORAGES = {
@@ -31,7 +32,6 @@ _UNTYPED = (
 )
 _TOP = "archive/"
 _ALIGNMENT = 64  # bytes, as torch does it, so that a map of the file can be used as it is
-_SMALL = 4 << 20  # bytes that are copied and written before a thread has begun
 _LARGE = 0xFFFFFFFF  # what 32 bits hold, and in a zip the mark of a number that needs more
 _MOST_MEMBERS = 0xFFFF
 _DATE = 0x21  # 1 January 1980: the same values give the same file
@@ -80,14 +80,13 @@ def _write(path: Path, pickle: bytes, items: Sequence[Item]) -> None:
 
 def _write_into(stream: BinaryIO, pickle: bytes, items: Sequence[Item]) -> None:
     size = sum(math.prod(item.shape) * item.dtype.itemsize for item in items)
-    if size <= _SMALL:
+    with beside(size) as executor:
+        if executor is not None:
+            _fill(_Archive(stream, executor), pickle, items)
+            return
         whole = BytesIO()  # to go back in it costs nothing
         _fill(_Archive(whole, None), pickle, items)
         stream.write(whole.getbuffer())
-        return
-    # The checksum of a block takes as long as writing it; both let other threads run.
-    with ThreadPoolExecutor(1) as beside:
-        _fill(_Archive(stream, beside), pickle, items)
 
 
 def _fill(archive: _Archive, pickle: bytes, items: Sequence[Item]) -> None:
@@ -156,9 +155,9 @@ class _Written:
 class _Archive:
     """A zip without compression, written from front to end."""
 
-    def __init__(self, stream: BinaryIO, beside: Executor | None) -> None:
+    def __init__(self, stream: BinaryIO, executor: Executor | None) -> None:
         self._stream = stream
-        self._beside = beside
+        self._executor = executor
         self._members: list[_Written] = []
 
     def add(self, name: str, content: bytes) -> None:
@@ -169,17 +168,7 @@ class _Archive:
     def add_values(self, name: str, item: Item) -> None:
         size = math.prod(item.shape) * item.dtype.itemsize
         self._begin(name, size)
-        crc = 0
-        for view in bytes_of(item):
-            if self._beside is None:
-                self._stream.write(view)
-                crc = binascii.crc32(view, crc)
-                continue
-            # Before the next block, which may lie in the same memory, this one is written.
-            written = self._beside.submit(self._stream.write, view)
-            crc = binascii.crc32(view, crc)
-            written.result()
-        self._end(crc)
+        self._end(written(self._stream, bytes_of(item), self._executor))
 
     def _begin(self, name: str, size: int) -> None:
         """Write a member's header; its checksum is filled in when it is known."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import zlib
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from troubleshooter_nb.formats.record_layout import (
     ALIGNMENT,
     INDEX,
     OPENING,
+    SEALED,
     SHARD_NAME,
     seal_of,
     shard_name,
@@ -31,10 +34,12 @@ except ImportError:  # Windows
 
 Record = tuple[bytes, "np.ndarray | None"]  # its line without newline, and the values it is of
 _Piece = bytes | memoryview
+_Large = tuple[int, memoryview]  # which line, and the values that are to be summed
 
 _SHARD_BYTES = 1 << 30
 _ZEROS = bytes(ALIGNMENT)
 _MOST_PIECES = 1000  # in one call; POSIX systems take 1024
+_SUMMED_AT_ONCE = 1 << 20  # bytes that are summed before another thread has begun
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _OPEN = os.O_CREAT | os.O_RDWR | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 
@@ -62,6 +67,8 @@ class RecordFiles:
         self._blob = -1
         self._shard, self._synced = -1, 0
         self._at = self._index_size = 0
+        self.index_sum = 0  # CRC-32 of what the index holds
+        self._summing = ThreadPoolExecutor(1)
         self._index = os.open(folder / INDEX, _OPEN, 0o666)
         try:
             _lock(self._index, folder)
@@ -69,7 +76,7 @@ class RecordFiles:
             for name in shards:
                 os.unlink(folder / name)
             os.ftruncate(self._index, 0)
-            self._add([header], [0], [])
+            self._add([header], [0], [], [])
         except BaseException:
             os.close(self._index)
             raise
@@ -85,25 +92,37 @@ class RecordFiles:
         lines: list[bytes] = []
         ends: list[int] = []
         pieces: list[_Piece] = []
+        large: list[_Large] = []
         for line, array in records:
             if array is not None:
                 if self._blob < 0 or self._at >= _SHARD_BYTES:
-                    self._add(lines, ends, pieces)
-                    lines, ends, pieces = [], [], []
+                    self._add(lines, ends, pieces, large)
+                    lines, ends, pieces, large = [], [], [], []
                     self._begin_shard()
                 values = _bytes_of(array)
                 place = self._shard, self._at, seal_of(values)
                 line = b'%b,"at":[%d,%d],"seal":%d}' % (line[:-1], *place)
+                if len(values) > 2 * SEALED:
+                    large.append((len(lines), values))
                 pieces += (values, _ZEROS[: -len(values) % ALIGNMENT])
                 self._at += len(values) + len(pieces[-1])
             lines.append(line)
             ends.append(self._at)
-        self._add(lines, ends, pieces)
+        self._add(lines, ends, pieces, large)
 
-    def _add(self, lines: list[bytes], ends: list[int], pieces: Sequence[_Piece]) -> None:
+    def _add(
+        self,
+        lines: list[bytes],
+        ends: list[int],
+        pieces: Sequence[_Piece],
+        large: Sequence[_Large],
+    ) -> None:
         """Append pieces to the shard and lines to the index; `ends` is where their bytes end."""
         begin = self._at - sum(map(len, pieces))
+        sums = self._sums([values for _, values in large])
         done, failed = _written(self._blob, pieces)
+        for (at, _), crc in zip(large, sums(), strict=True):
+            lines[at] = b'%b,"sum":%d}' % (lines[at][:-1], crc)
         whole = bisect_right(ends, begin + done)
         while True:
             if whole < len(lines):
@@ -120,8 +139,22 @@ class RecordFiles:
             _cut(self._index, self._index_size)
             failed, whole = failed or no_line, whole // 2
         self._index_size += done
+        self.index_sum = zlib.crc32(text[:done], self.index_sum)
         if error := failed or no_line:
             raise error
+
+    def _sums(self, values: Sequence[memoryview]) -> Callable[[], list[int]]:
+        """The CRC-32 of each value: of many bytes computed while they are being written."""
+
+        def computed() -> list[int]:
+            return [*map(zlib.crc32, values)]
+
+        if sum(map(len, values)) < _SUMMED_AT_ONCE:
+            return computed
+        try:
+            return self._summing.submit(computed).result
+        except RuntimeError:  # the interpreter is going
+            return computed
 
     def _begin_shard(self) -> None:
         if self._blob >= 0:
@@ -150,6 +183,7 @@ class RecordFiles:
             if file >= 0:
                 os.close(file)
         self._blob = self._index = -1
+        self._summing.shutdown(wait=False)
 
 
 def _checked(folder: Path) -> list[str]:

@@ -7,6 +7,7 @@ import math
 import os
 import re
 import stat
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ import numpy as np
 from troubleshooter_nb.collector import uncollected
 from troubleshooter_nb.dump import ArraySource
 from troubleshooter_nb.errors import FormatError, ReadError
+from troubleshooter_nb.formats.checksums import Part, crc_of, judged_part
 from troubleshooter_nb.formats.file_source import (
     FileSource,
     OpenedFile,
@@ -27,6 +29,7 @@ from troubleshooter_nb.formats.file_source import (
     head_of,
     named,
     opened,
+    reopened,
 )
 from troubleshooter_nb.formats.links import refuse_outside
 from troubleshooter_nb.formats.record_grammar import is_event, is_whole_number
@@ -42,7 +45,7 @@ from troubleshooter_nb.formats.record_layout import (
     shard_name,
     with_nonfinite,
 )
-from troubleshooter_nb.messages import Foreign, Message, joined, message_of
+from troubleshooter_nb.messages import Foreign, Message, ids_of, joined, message_of
 from troubleshooter_nb.metrics.floats import dtype_from_token
 from troubleshooter_nb.ranges import Starts
 
@@ -65,8 +68,8 @@ class RecordedEvents:
         What stands in the header, ``format`` included.
     events : list of dict
         All but the header, in order, as `record_writer.RecordWriter.put` was given them. Of a
-        value whose bytes are not there, ``at`` and ``seal`` are replaced by a ``reason``; any
-        ``reason`` is a `Message`, or `Foreign`.
+        value whose bytes are not there, ``at``, ``seal`` and ``sum`` are replaced by a ``reason``;
+        any ``reason`` is a `Message`, or `Foreign`.
     complete : bool
         Whether it was closed without error. Else it broke off, or is still being written.
     notes : list of Message
@@ -100,6 +103,7 @@ class RecordedEvents:
             spans=((offset, math.prod(shape) * dtype.itemsize),),
             stamp=self._stamps[shard] if self.complete else None,
             seal=event["seal"],
+            sum=event.get("sum"),
             number=value,
         )
 
@@ -114,10 +118,13 @@ class SealedSource(FileSource):
         See `record_layout.seal_of`.
     number : int
         Of the value in its recording.
+    sum : int, optional
+        CRC-32 of all its bytes; of one that the seal covers, and in older recordings, None.
     """
 
     seal: int
     number: int
+    sum: int | None = None
     sound: list[bool] = field(default_factory=list, compare=False, repr=False)
 
     def opened(self) -> OpenedFile:
@@ -144,6 +151,27 @@ class SealedSource(FileSource):
                 where = {"number": self.number, "file": Path(self.path).name}
                 raise ReadError(Message("records.broken_seal", **where))
             self.sound.append(True)
+
+    def checked(self) -> Part:
+        """The value against what was recorded of it; raises nothing."""
+        part = Part("", 0, self.size_bytes, "intact")
+        try:
+            self.sound.clear()
+            with self.opened() as file:
+                file.read(0, 0)
+        except ReadError as error:
+            is_read = "records.broken_seal" in ids_of(message_of(error))
+            return part._replace(state="damaged" if is_read else "unread", reason=message_of(error))
+        if self.sum is None and self.size_bytes > 2 * SEALED:
+            return part._replace(state="no_checksum", reason=Message("checksums.only_ends"))
+        if self.sum is None:
+            return part
+        try:
+            with reopened(self.path, self.stamp) as file:
+                ((begin, length),) = self.spans
+                return judged_part(part, crc_of(file, begin, begin + length) == self.sum)
+        except (ReadError, FormatError) as error:
+            return part._replace(state="unread", reason=message_of(error))
 
     def _seal(self, file: int) -> int:
         """The seal of the bytes that are there now."""
@@ -344,6 +372,7 @@ def _placed(events: list[Event], folder: Path) -> _Placed:
                 continue
             del event["at"]
             event.pop("seal", None)
+            event.pop("sum", None)
             event["reason"] = reason
         elif "reason" in event and not isinstance(event["reason"], Message):
             event["reason"] = Foreign(event["reason"])
@@ -388,6 +417,22 @@ def _dtype_of(token: str) -> np.dtype | None:
         return dtype_from_token(token)
     except ValueError:
         return None
+
+
+def checked_index(folder: Path) -> Part:
+    """The index of one rank against the CRC-32 in its last line, which is of all lines before."""
+    path = folder / INDEX
+    part = Part(INDEX, 0, 0, "no_checksum", Message("checksums.not_closed"))
+    try:
+        with opened(path) as (file, (size, _)):
+            last, crc, before = b"", 0, 0
+            for last in _lines_of(file):
+                before, crc = crc, zlib.crc32(last, crc)
+            said = (_parsed_alone(last) or {}).get("end", {}).get("crc32")
+            part = part._replace(end=size)
+            return part if said is None else judged_part(part, said == before)
+    except (FormatError, OSError, AttributeError) as error:
+        return part._replace(state="unread", reason=message_of(error))
 
 
 def is_record(path: Path) -> bool:

@@ -112,7 +112,7 @@ _NOTHING = frozenset((type(None),))
 _TYPES: dict[str, frozenset[type]] = {
     **dict.fromkeys(("call", "ended", "value", "owner", "gradient_of", "own_gradient"), _WHOLE),
     **dict.fromkeys(("step", "run", "thread", "pass", "replaced", "count"), _WHOLE),
-    **dict.fromkeys(("sample_of", "stride", "random", "view_of", "crc32"), _WHOLE),
+    **dict.fromkeys(("sample_of", "stride", "random", "view_of", "crc32", "sum"), _WHOLE),
     **dict.fromkeys(("kind", "path", "layer", "status", "dtype", "slot", "text"), _TEXT),
     **dict.fromkeys(("gradient_of_parameter", "layer_path", "leaf", "name", "settings"), _TEXT),
     **dict.fromkeys(("autocast", "device", "role"), _TEXT | _NOTHING),
@@ -165,6 +165,7 @@ _NEEDS: dict[str, tuple[str, ...]] = {
     "shape": ("value", "dtype"),
     "at": ("value", "dtype", "shape", "seal"),
     "seal": ("at",),
+    "sum": ("at",),
     **dict.fromkeys(("strides", "device", "view_of"), ("value",)),
     **dict.fromkeys(("crc32", "figures", "statistics", "fingerprint", "reason"), ("value",)),
     "sample_of": ("value", "stride"),

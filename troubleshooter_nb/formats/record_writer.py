@@ -188,7 +188,9 @@ class RecordWriter:
         atexit.unregister(self._leave)
         if self._thread.is_alive():
             return
-        end = {"end": {"complete": complete and not self._cause}}
+        # Of all lines before this one.
+        crc = self._files.index_sum
+        end = {"end": {"complete": complete and not self._cause, "crc32": crc}}
         try:
             self._files.write([(line_of(end), None)])
             self._files.sync()

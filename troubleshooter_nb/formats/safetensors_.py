@@ -10,8 +10,9 @@ import functools
 import itertools
 import json
 import math
+import zlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -22,6 +23,14 @@ from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import ArgumentError, FormatError
 from troubleshooter_nb.formats.aside import written_whole
 from troubleshooter_nb.formats.checkpoint import Item, Stored, bytes_of, checkpoint_dump
+from troubleshooter_nb.formats.checksums import (
+    Part,
+    beside,
+    checked_part,
+    crc_of,
+    judged_part,
+    written,
+)
 from troubleshooter_nb.formats.file_source import (
     COPY_OR_SAVE,
     FileSource,
@@ -43,6 +52,12 @@ NAME = "safetensors"
 _LARGEST_HEADER = 100_000_000
 _LENGTH_SIZE = 8
 _METADATA = "__metadata__"
+# Metadata of ours: CRC-32 of the header with zeros in this place, then of each tensor in the order
+# of the header, eight hexadecimal digits each. Spaces behind the header say that it is still ours:
+# other programs copy metadata into files that they write, and put at most seven there.
+_SUMS = "troubleshooter_nb.crc32"
+_DIGITS, _SPACES = 8, 16
+_SUM_OF_MINDSPORE = "crc_num"
 _TYPES = {
     "BOOL": "bool",
     "U8": "uint8",
@@ -121,7 +136,7 @@ def open_stored(path: Path) -> tuple[list[Stored], list[str]]:
     tied = _tied(stored, metadata)
     if tied:
         notes.append(Message("safetensors.tied", names=[one.name for one in tied]))
-    if "crc_num" in metadata:
+    if _SUM_OF_MINDSPORE in metadata:
         notes.append(Message("safetensors.sum_of_mindspore"))
     stored += tied
     return (stored if _keeps_saving_order(records) else sorted(stored, key=_name)), notes
@@ -312,7 +327,7 @@ def _tied(stored: Sequence[Stored], metadata: Mapping[str, str]) -> list[Stored]
     return [
         Stored(name, kept[other].source, kept[other].reason)
         for name, other in metadata.items()
-        if name != "format" and name not in kept and other in kept
+        if name not in ("format", _SUMS) and name not in kept and other in kept
     ]
 
 
@@ -342,10 +357,13 @@ def write_safetensors(path: Path, items: Sequence[Item]) -> list[tuple[str, str]
     if len(names) < len(kept):
         raise ArgumentError(Message("safetensors.same_name", name=names.most_common(1)[0][0]))
     ordered = _aligned(kept)
-    with written_whole(path) as stream:
-        stream.write(_header_of(ordered))
-        for item in ordered:
-            stream.writelines(bytes_of(item))
+    header, place = _header_of(ordered)
+    size = sum(map(_size_bytes, ordered))
+    with written_whole(path) as stream, beside(size) as executor:
+        sums = [written(stream, [header], None)]
+        sums += [written(stream, bytes_of(item), executor) for item in ordered]
+        stream.seek(place)
+        stream.write("".join(f"{crc:08x}" for crc in sums).encode())
     return left_out
 
 
@@ -372,9 +390,11 @@ def _size_bytes(item: Item) -> int:
     return math.prod(item.shape) * item.dtype.itemsize
 
 
-def _header_of(items: Sequence[Item]) -> bytes:
+def _header_of(items: Sequence[Item]) -> tuple[bytes, int]:
+    """The length and the header, with zeros for the checksums, and where in the file these are."""
+    zeros = "0" * _DIGITS * (len(items) + 1)
     # MindSpore takes only files whose header lists the tensors in the order of their values.
-    header: dict[str, object] = {_METADATA: {"format": "pt"}}
+    header: dict[str, object] = {_METADATA: {"format": "pt", _SUMS: zeros}}
     begin = 0
     for item in items:
         end = begin + _size_bytes(item)
@@ -385,7 +405,69 @@ def _header_of(items: Sequence[Item]) -> bytes:
         }
         begin = end
     raw = json.dumps(header, separators=(",", ":")).encode()
-    raw += b" " * (-len(raw) % 8)
+    raw += b" " * (_SPACES + -len(raw) % 8)
     if len(raw) > _LARGEST_HEADER:
         raise ArgumentError(Message("safetensors.names_size", size=len(raw), most=_LARGEST_HEADER))
-    return len(raw).to_bytes(_LENGTH_SIZE, "little") + raw
+    return len(raw).to_bytes(_LENGTH_SIZE, "little") + raw, _LENGTH_SIZE + _place_of_sums(raw)
+
+
+def _place_of_sums(header: bytes) -> int:
+    # The metadata stands first: no name of a tensor is taken for it.
+    mark = f'"{_SUMS}":"'.encode()
+    return header.find(mark) + len(mark)
+
+
+def checked_parts(file: BinaryIO, size: int) -> Iterator[Part]:
+    """The header and the tensors of a file, each against its checksum where the file has some.
+
+    Raises
+    ------
+    FormatError
+        If it is damaged so that its tensors are not known.
+    """
+    header, base = _header(file, size)
+    metadata = _metadata(header.pop(_METADATA, {}))
+    records = [_record(name, facts) for name, facts in header.items()]
+    parts = [
+        Part(record.name, base + record.begin, base + record.end, "no_checksum")
+        for record in records
+    ]
+    if _SUM_OF_MINDSPORE in metadata and _SUMS not in metadata:
+        yield from _checked_as_mindspore(file, parts, metadata[_SUM_OF_MINDSPORE])
+        return
+    sums = metadata.get(_SUMS, "")
+    file.seek(0)
+    raw = file.read(base)
+    reason = Message("checksums.none")
+    if sums:
+        place = _place_of_sums(raw)
+        zeroed = raw[:place] + b"0" * len(sums) + raw[place + len(sums) :]
+        numbers = [_number(sums[at : at + _DIGITS]) for at in range(0, len(sums), _DIGITS)]
+        if len(numbers) == len(parts) + 1 and zlib.crc32(zeroed) == numbers[0]:
+            yield Part(_METADATA, 0, base, "intact")
+            for part, crc in zip(parts, numbers[1:], strict=True):
+                yield checked_part(file, part, crc)
+            return
+        if raw.endswith(b" " * (_SPACES // 2)):
+            yield judged_part(Part(_METADATA, 0, base, "damaged"), is_sound=False)
+            reason = Message("checksums.of_other_header")
+        else:
+            reason = Message("checksums.copied")
+    for part in parts:
+        yield part._replace(reason=reason)
+
+
+def _number(digits: str) -> int:
+    try:
+        return int(digits, 16)
+    except ValueError:
+        return -1
+
+
+def _checked_as_mindspore(file: BinaryIO, parts: Sequence[Part], said: str) -> Iterator[Part]:
+    """One checksum for all: of names and values, by name."""
+    crc = 0
+    for part in sorted(parts):
+        crc = crc_of(file, part.begin, part.end, zlib.crc32(part.name.encode(), crc))
+    for part in parts:
+        yield judged_part(part, str(crc) == said)

@@ -6,21 +6,20 @@ import math
 import threading
 import zlib
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from troubleshooter_nb.errors import ReadError
 from troubleshooter_nb.formats.archive_source import Placed
+from troubleshooter_nb.formats.checksums import joined_crc
 from troubleshooter_nb.formats.file_source import FileSource, reopened
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.ranges import Starts, gathered
 
 _BLOCK = 1 << 20  # bytes
 _MOST_SEGMENTS = 256
-_POLYNOMIAL = 0xEDB88320  # of CRC-32, lowest power in the highest bit
-_ONE = 1 << 31
 
 
 class _Covered:
@@ -53,9 +52,9 @@ class _Covered:
             kept = []
             for first, last, known in self._segments:
                 if last == start:
-                    start, crc = first, _joined(known, crc, stop - last)
+                    start, crc = first, joined_crc(known, crc, stop - last)
                 elif first == stop:
-                    stop, crc = last, _joined(crc, known, last - first)
+                    stop, crc = last, joined_crc(crc, known, last - first)
                 elif last < start or stop < first:
                     kept.append((first, last, known))
                 elif first < start or stop < last:
@@ -118,7 +117,7 @@ class StoredSource(FileSource):
         first, last, crc = self.covered.add(begin, end, crc)
         if (first, last) != (0, self.size_bytes):
             return
-        crc = _joined(self.before, crc, last) if plain else self.before
+        crc = joined_crc(self.before, crc, last) if plain else self.before
         behind = self.offset + (last if plain else 0)
         self.covered.sound = self._rest(behind, crc) == self.member.crc
         self._refuse_damaged()
@@ -139,34 +138,3 @@ class StoredSource(FileSource):
             where = {"file": Path(self.path).name, "member": self.member.name[:80]}
             detail = Message("zips.wrong_sum")
             raise ReadError(Message("zips.member_damaged", **where, detail=detail))
-
-
-def _joined(crc: int, after: int, length: int) -> int:
-    """The CRC-32 of two pieces behind each other, of the second one with its length in bytes.
-
-    As ``crc32_combine`` of zlib, which Python does not offer.
-    """
-    return _product(_power(8 * length), crc) ^ after
-
-
-@lru_cache(maxsize=64)
-def _power(exponent: int) -> int:
-    """The remainder of x to this power."""
-    result, square = _ONE, _ONE >> 1
-    while exponent:
-        if exponent & 1:
-            result = _product(result, square)
-        square = _product(square, square)
-        exponent >>= 1
-    return result
-
-
-def _product(left: int, right: int) -> int:
-    """The remainder of the product of two polynomials over bits."""
-    result, bit = 0, _ONE
-    while bit:
-        if left & bit:
-            result ^= right
-        right = (right >> 1) ^ (_POLYNOMIAL if right & 1 else 0)
-        bit >>= 1
-    return result

@@ -16,6 +16,8 @@ from troubleshooter_nb.formats.limits import beyond, most
 from troubleshooter_nb.messages import Message, joined
 
 MAGIC = b"PK\x03\x04"
+# What torch writes for a CRC-32 where it is told to compute none (`set_crc32_options`).
+NO_SUM = 0
 _STORED = 0
 _END = struct.Struct("<4s4H2LH")
 _END64 = struct.Struct("<4sQ2H2L4Q")

@@ -14,6 +14,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     # verbs in a few words, and in a sentence
     "compare": ("where two runs part, why, and what to do", "两次运行从何处开始不同、原因以及怎么办"),
     "open": ("what a path holds, its health and notes", "路径中有什么、是否完好、有何说明"),
+    "verify": ("whether stored values are those that were saved", "存储的数值是否与保存时相同"),
     "diff": ("what differs between two checkpoints", "两个权重文件有何不同"),
     "convert": ("weights of one framework for the other, proved", "把权重转换给另一框架使用，并加以证明"),
     "pair": ("which entries of two runs belong together", "两次运行中哪些条目彼此对应"),
@@ -23,6 +24,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "notebook": ("template notebooks: list, copy, run", "模板 notebook：列出、复制、执行"),
     "compare_does": ("Pairs and compares two recordings, dumps, checkpoints, folders of arrays or loss logs; says whether they agree, where the difference begins, its cause where one is proved, and what to do.", "配对并比较两份记录、dump、权重文件、数组文件夹或 loss 日志；给出是否一致、差异从何处开始、能证明时的原因，以及怎么办。"),
     "open_does": ("Says what a path holds: the format, entries, what cannot be read, notes.", "说明路径中有什么：格式、条目、无法读取的部分与说明。"),
+    "verify_does": ("Reads everything at a path and holds it against the checksums that are stored with it. Exit codes: 0 all is intact, 1 something is damaged, 2 it cannot be told: something cannot be read or has no checksum.", "读取路径中的全部内容，并与一同存储的校验和核对。退出码：0 全部完好，1 有损坏，2 无法判定：有内容无法读取或没有校验和。"),
     "diff_does": ("Compares two checkpoints of whatever formats: structure first, then every value.", "比较任意格式的两个权重文件：先比较结构，再比较全部数值。"),
     "convert_does": ("Drafts a weight map, or takes the one given, writes the weights by it, reads them back and compares them with the source. A destination that ends in .yaml or .json gets the map alone, to be looked at and edited.", "起草或采用给出的权重映射，据此写出权重，再读回并与来源比较。目标以 .yaml 或 .json 结尾时只写映射，供查看和修改。"),
     "pair_does": ("Finds which entries belong together and writes them as a mapping to look at and edit. Exit code 1 where an entry has no partner.", "找出彼此对应的条目，写成可查看和修改的映射文件。有条目没有对应项时退出码为 1。"),
@@ -36,6 +38,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "left": ("the run in question: a recording, dump, checkpoint, folder of arrays or log", "待查的运行：记录、dump、权重文件、数组文件夹或日志"),
     "right": ("the reference, of the same or another kind", "基准，种类可以相同或不同"),
     "path": ("a recording, dump, checkpoint, folder of arrays or loss log", "记录、dump、权重文件、数组文件夹或 loss 日志"),
+    "verified_path": ("a recording, dump, checkpoint, folder of arrays, or the .nc of a comparison", "记录、dump、权重文件、数组文件夹，或比较结果的 .nc"),
     "source": ("the checkpoint to convert", "要转换的权重文件"),
     "destination": (".ckpt, .pth, .pt or .safetensors; .yaml or .json for the map alone", ".ckpt、.pth、.pt 或 .safetensors；只写映射时用 .yaml 或 .json"),
     "record": ("a saved comparison (.json, .nc), an executed notebook, or what `tnb open` opens", "保存的比较（.json、.nc）、执行过的 notebook，或 `tnb open` 能打开的数据"),

@@ -4,7 +4,7 @@
 MESSAGES: dict[str, tuple[str, str]] = {
     "refusal": ("does not begin with a header of safetensors, and is not called .safetensors", "开头不是 safetensors 的文件头，后缀也不是 .safetensors"),
     "tied": ("left out on saving because another name has the same tensor: {names:4}", "保存时略去，因为另一名称已有同一张量：{names:4}"),
-    "sum_of_mindspore": ("carries a CRC-32 of MindSpore, not checked", "带有 MindSpore 的 CRC-32，未作校验"),
+    "sum_of_mindspore": ("carries a CRC-32 of MindSpore: verify() checks it", "带有 MindSpore 的 CRC-32：可用 verify() 校验"),
     "too_short": ("{size} bytes are no safetensors file", "{size} 字节构不成 safetensors 文件"),
     "header_size": ("not a safetensors file: its header would have {length:,} bytes", "不是 safetensors 文件：其文件头将有 {length:,} 字节"),
     "header_cut": ("truncated: its header has {length:,} bytes, the file {size:,}", "文件被截断：文件头应有 {length:,} 字节，而文件只有 {size:,} 字节"),

@@ -129,6 +129,18 @@ def _structure(value: Any, _row: Row, language: str) -> str:
     return sentence(f"pages.kind_{value}", language)
 
 
+_CHECKED = {
+    "intact": "checksums.status_intact",
+    "damaged": "checksums.status_damaged",
+    "no_checksum": "checksums.status_none",
+    "unread": "checksums.status_unread",
+}
+
+
+def _checked(value: Any, _row: Row, language: str) -> str:
+    return sentence(_CHECKED[value], language)
+
+
 def _number(form: str) -> Callable[[Any, Row, str], str]:
     return lambda value, _row, _language: format(value, form)
 
@@ -166,6 +178,7 @@ FORMATS: Mapping[str, Format] = {
     "verdict": Format(_verdict),
     "origin": Format(_text_of(str)),
     "structure": Format(_structure),
+    "checked": Format(_checked),
     "failed": Format(lambda value, _row, _language: f"✗ {value:,}" if value else "0"),
     "remark": Format(_text_of(str)),
     "decades": Format(_text_of(str)),

@@ -1,0 +1,86 @@
+"""CRC-32 of the variables of a netCDF file, each in an attribute of its own."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from troubleshooter_nb.errors import FormatError, check_extra
+from troubleshooter_nb.formats.checksums import Part, judged_part
+from troubleshooter_nb.messages import Message
+
+_SUM = "troubleshooter_nb_crc32"
+
+
+def add_sums(path: Path) -> None:
+    """Give each variable of a file, and its attributes as a whole, a checksum.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written.
+    """
+    import netCDF4
+
+    with netCDF4.Dataset(path, "a") as dataset:
+        named: dict[str, Any] = {"": dataset, **dataset.variables}
+        for name, one in named.items():
+            one.setncattr(_SUM, f"{_crc_of(name, one):08x}")
+
+
+def checked_parts(path: Path) -> Iterator[Part]:
+    """The variables of a file, each against its checksum, and the attributes of the whole.
+
+    Raises
+    ------
+    FormatError
+        If it is no netCDF file, or damaged where its structure is.
+    ExtraMissingError
+        If netCDF4 is not installed.
+    """
+    check_extra("netCDF4", Message("comparisons.no_netcdf"))
+    import netCDF4
+
+    try:
+        with netCDF4.Dataset(path) as dataset:
+            named: dict[str, Any] = {"": dataset, **dataset.variables}
+            for name, one in named.items():
+                size = _values_of(one).nbytes if name else 0
+                part = Part(name or "attributes", 0, size, "no_checksum", Message("checksums.none"))
+                said = _attributes_of(one).get(_SUM)
+                yield (
+                    part if said is None else judged_part(part, said == f"{_crc_of(name, one):08x}")
+                )
+    except (RuntimeError, AttributeError, ValueError, IndexError) as error:
+        raise FormatError(Message("checksums.netcdf", file=path.name, detail=error)) from None
+
+
+def _crc_of(name: str, one: Any) -> int:
+    """Of a variable its values and attributes; of the file, which has no name, its attributes."""
+    attributes = {name: value for name, value in _attributes_of(one).items() if name != _SUM}
+    crc = zlib.crc32(json.dumps(attributes, sort_keys=True, default=_plain).encode())
+    if not name:
+        return crc
+    values = _values_of(one)
+    if values.dtype.kind == "O":
+        return zlib.crc32(json.dumps(values.tolist(), default=_plain).encode(), crc)
+    return zlib.crc32(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data, crc)
+
+
+def _attributes_of(one: Any) -> dict[str, Any]:
+    return {name: one.getncattr(name) for name in one.ncattrs()}
+
+
+def _values_of(variable: Any) -> np.ndarray:
+    variable.set_auto_maskandscale(False)
+    variable.set_auto_chartostring(False)
+    return np.asarray(variable[...])
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)
