@@ -106,7 +106,7 @@ def test_a_damaged_pickle(tmp_path):
     with pytest.raises(FormatError) as caught:
         open_dump(tmp_path / "x.pth")
     assert re.fullmatch(
-        r"x.pth：不是完好的 torch 文件：pickle 在第 2 字节处已损坏：.*；请重新复制或重新保存",
+        r"x.pth：不是完好的 torch 文件：pickle 在第 3 字节处已损坏：.*；请重新复制或重新保存",
         str(caught.value),
     )
     assert ids_of(caught.value.args[0]) == ["files.in_file", "files.copy_or_save"]
