@@ -32,6 +32,8 @@ from troubleshooter_nb.naming import (
     without_position,
 )
 
+pytestmark = pytest.mark.once
+
 DATA = Path(__file__).parent / "data"
 FIXTURES = DATA / "troubleshooter"
 

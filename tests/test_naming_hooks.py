@@ -24,6 +24,8 @@ from troubleshooter_nb.naming.hooks import (
 )
 from troubleshooter_nb.naming.kernel import parse_kernel_name, site_of_kernel
 
+pytestmark = pytest.mark.once
+
 DATA = Path(__file__).parent / "data" / "torch_npu_hooks"
 NAMES = json.loads((DATA / "names.json").read_text())
 

@@ -8,6 +8,8 @@ import pytest
 
 from troubleshooter_nb.naming import roles
 
+pytestmark = pytest.mark.once
+
 # What has a role, and for each role what is easily taken for it.
 NAMES = {
     roles.is_embedding: (

@@ -6,6 +6,8 @@ import pytest
 
 from troubleshooter_nb.naming import saved_calls
 
+pytestmark = pytest.mark.once
+
 
 @pytest.mark.parametrize(
     ("names", "slots"),

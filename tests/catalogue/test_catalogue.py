@@ -18,6 +18,8 @@ from troubleshooter_nb.catalogue import CAUSES, FAMILIES, words
 from troubleshooter_nb.catalogue.proofs import alike, becomes, except_for, leaves, recomputed
 from troubleshooter_nb.render.explanation import cause_proof, cause_repair, cause_title
 
+pytestmark = pytest.mark.once
+
 PACKAGE = Path(troubleshooter_nb.__file__).parent
 # Where causes are found; everything else asks their entries.
 DETECTORS = ("analysis/causes/", "analysis/self_noise.py", "catalogue/")

@@ -14,6 +14,8 @@ import pytest
 from tests.cli.running import COMMAND, environment, in_terminal, interrupted, piped
 from troubleshooter_nb.render.lines import width
 
+pytestmark = pytest.mark.once
+
 COLOUR = re.compile(r"\x1b\[(\d*)m")
 # A comparison whose reading is slow, which says by a file that it is amid it.
 SLOW = """
