@@ -20,6 +20,7 @@ from troubleshooter_nb.errors import ExtraMissingError, FormatError, check_extra
 from troubleshooter_nb.findings import Check, Finding
 from troubleshooter_nb.formats.file_source import named, opened
 from troubleshooter_nb.formats.limits import beyond, most
+from troubleshooter_nb.formats.netcdf_sums import is_broken
 from troubleshooter_nb.gaps import Gap
 from troubleshooter_nb.messages import Foreign, Message, message_of, restored
 from troubleshooter_nb.metrics.pairwise import HISTOGRAM
@@ -111,6 +112,9 @@ def _first_created(columns: Mapping[str, Sequence[Any]]) -> int:
 def _of_netcdf(path: Path) -> Comparison:
     check_extra("netCDF4", Message("comparisons.no_netcdf"))
     content = _content(path)
+    if is_broken(content):
+        problem = Message("checksums.other_bytes")
+        raise FormatError(Message("comparisons.no_record", file=path.name, problem=problem))
     import netCDF4  # an extra, see above
 
     # From memory: of a file that could not be read, xarray and HDF5 keep it open, and give what

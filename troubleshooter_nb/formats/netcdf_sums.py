@@ -1,4 +1,8 @@
-"""CRC-32 of the variables of a netCDF file, each in an attribute of its own."""
+"""CRC-32 of the variables of a netCDF file, each in an attribute, and of the file behind its end.
+
+HDF5, which reads the file, may never come back from a damaged one, and looks at nothing behind its
+end. So there the last line has the checksum of all before it, which is compared before HDF5 begins.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +19,12 @@ from troubleshooter_nb.formats.checksums import Part, judged_part
 from troubleshooter_nb.messages import Message
 
 _SUM = "troubleshooter_nb_crc32"
+_SEAL = b"\ntroubleshooter_nb_crc32 "
+_SEAL_SIZE = len(_SEAL) + 9  # bytes: eight digits and the end of the line
 
 
 def add_sums(path: Path) -> None:
-    """Give each variable of a file, and its attributes as a whole, a checksum.
+    """Give each variable of a file, its attributes as a whole, and the file a checksum.
 
     Raises
     ------
@@ -31,6 +37,17 @@ def add_sums(path: Path) -> None:
         named: dict[str, Any] = {"": dataset, **dataset.variables}
         for name, one in named.items():
             one.setncattr(_SUM, f"{_crc_of(name, one):08x}")
+    crc = zlib.crc32(path.read_bytes())
+    with path.open("ab") as file:
+        file.write(_SEAL + b"%08x\n" % crc)
+
+
+def is_broken(content: bytes) -> bool:
+    """Whether a file is not what `add_sums` left; one without a last line of ours is not known."""
+    seal = content[-_SEAL_SIZE:]
+    if not seal.startswith(_SEAL):
+        return False
+    return seal[len(_SEAL) : -1] != b"%08x" % zlib.crc32(memoryview(content)[:-_SEAL_SIZE])
 
 
 def checked_parts(path: Path) -> Iterator[Part]:
@@ -46,6 +63,9 @@ def checked_parts(path: Path) -> Iterator[Part]:
     check_extra("netCDF4", Message("comparisons.no_netcdf"))
     import netCDF4
 
+    if is_broken(content := path.read_bytes()):
+        yield Part("", 0, len(content), "damaged", Message("checksums.other_bytes"))
+        return
     try:
         with netCDF4.Dataset(path) as dataset:
             named: dict[str, Any] = {"": dataset, **dataset.variables}
