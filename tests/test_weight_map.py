@@ -227,6 +227,12 @@ def test_json_of_the_old_tool_holds_what_it_can(tmp_path):
             f"weights:\n  - {{from: [a, b], to: c, transform: concat({'9' * 5000})}}",
             r"row 0 .*not concat\(9{113}\.\.\.$",
         ),
+        (f"weights:\n  - {{from: {'a' * 5000}}}", r"row 0 .*\(a{120}\.\.\.\) has no 'to'"),
+        ("weights:\n  - {from: [a, '', b, c, d, e, f, g, h, i], to: q}", r"g.*, .*\.\.\."),
+        (
+            f"weights:\n  - {{from: a, to: b, transform: {'q' * 5000}}}",
+            r"row 0 .*no transform 'q{120}'",
+        ),
         ("weights:\n  - {from: a, to: b, transform: os.system}", r"row 0 .*\(a\): .*no transform"),
         ("weights: !!python/object/apply:os.system ['true']", "not a weight map"),
     ],

@@ -253,9 +253,9 @@ INPUTS = {
     "weight map json": Input(
         _file("x.json", lambda path: large.weight_map_json(path, 6)), _weight_map, "weight map"
     ),
-    "map api": _api("map_api.yaml"),
+    "map api": _api("maps_api_list_output.yaml"),
     "map cell": _api("map_cell.yaml"),
-    "map data": _api("map_data.yaml"),
+    "map data": _api("maps_data.yaml"),
     "map layer": _api("maps_layer_tf.yaml"),
     "map json": Input(
         _file("x.json", lambda path: large.mapping_json(path, 6)), _mapping, "mapping"

@@ -43,6 +43,7 @@ _HEAD = 1 << 16  # bytes in which the key of the rows of a weight map begins
 _WEIGHTS = re.compile(rb"^weights:\s*(\[\]\s*)?$", re.MULTILINE)
 # What a row goes through that says nothing of it: of one with targets, and of one without.
 _UNSAID, _DROPPED = str(Transform()), str(Transform("drop"))
+_LONGEST_SHOWN, _MOST_SHOWN = 120, 8  # letters of a name, and names, in a message
 _KEYS = ("from", "to", "transform", "note", "said")
 
 
@@ -283,7 +284,7 @@ def _row(number: int, row: Any, parsed: Callable[[str], Transform]) -> WeightRow
         wrong = Message("mappings.no_row", number=number, row=str(row)[:80])
         raise FormatError(joined([wrong, Message("mappings.row_keys")]))
     sources, targets = (_listed(number, row.get(key)) for key in ("from", "to"))
-    where = {"number": number, "names": list(sources)}
+    where = {"number": number, "names": _in_brief(sources)}
     if "to" not in row:
         wrong = Message("mappings.row_without_to", **where)
         raise FormatError(joined([wrong, Message("mappings.write_to_null")]))
@@ -315,10 +316,16 @@ def _counted(row: WeightRow) -> WeightRow:
     """The row, if its transform takes and gives as many tensors as there are names."""
     names = [*row.sources, *row.targets]
     if not all(name.strip() for name in names):
-        raise WeightMapError(Message("mappings.empty_name", names=names))
+        raise WeightMapError(Message("mappings.empty_name", names=_in_brief(names)))
     if wrong := row.miscounted():
         raise WeightMapError(wrong)
     return row
+
+
+def _in_brief(names: Sequence[str]) -> list[str]:
+    """Names of a file as a message has them: a few, none as long as a damaged file may make it."""
+    cut = [name if len(name) <= _LONGEST_SHOWN else f"{name[:_LONGEST_SHOWN]}..." for name in names]
+    return cut if len(cut) <= _MOST_SHOWN else [*cut[:_MOST_SHOWN], "..."]
 
 
 def _listed(number: int, names: Any) -> tuple[str, ...]:
