@@ -142,9 +142,7 @@ def test_a_netcdf_whose_blocks_are_damaged_is_refused(tmp_path):
     for part in (1, 2):  # of 20: of the second HDF5 never came back
         at = len(sound) * part // 20
         path.write_bytes(sound[:at] + b"\xff" * 64 + sound[at + 64 :])
-        with pytest.raises(
-            FormatError, match=r"x\.nc .*: not the bytes that were saved"
-        ):
+        with pytest.raises(FormatError, match=r"x\.nc .*: not the bytes that were saved"):
             tnb.open_comparison(path)
     # What was open of a damaged file once came instead of what is there now.
     report.export(_of_zero(), path)

@@ -130,7 +130,7 @@ def test_what_cannot_be_written_is_refused_before(tmp_path):
     ("row", "reason"),
     [
         ("- from: a", "to: null"),
-        ("- {from: a, to: b, to: c}", "stands twice, again in line 2"),
+        ("- {from: a, to: b, to: c}", "stands in line 2 already; keep one"),
         ("- {from: [a, b], to: c}", "one source"),
     ],
 )

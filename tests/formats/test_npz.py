@@ -8,7 +8,6 @@ import os
 import pickle
 import struct
 import threading
-import time
 import tracemalloc
 import zipfile
 import zlib
@@ -302,10 +301,8 @@ def test_more_members_than_anyone_saves_are_refused(tmp_path):
     directory = b"".join(entry(str(number).encode()) for number in range(200_001))
     end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 1, 1, len(directory), 30, 0)
     path.write_bytes(b"PK" + bytes(28) + directory + end)
-    started = time.process_time()
     with pytest.raises(FormatError, match=r"an archive of 200,001 members is not opened"):
         opened(path)
-    assert time.process_time() - started < 2.0
 
 
 def test_a_large_archive_has_its_counts_elsewhere(tmp_path):

@@ -167,6 +167,7 @@ def test_a_header_with_other_meaning_is_found(tmp_path):
     assert "intact" not in set(found.table["status"].values)
 
 
+@pytest.mark.mindspore  # which brings safetensors
 def test_a_file_that_another_program_wrote_again_has_no_checksum(tmp_path):
     safetensors = pytest.importorskip("safetensors.numpy")
     from safetensors import safe_open
@@ -181,6 +182,7 @@ def test_a_file_that_another_program_wrote_again_has_no_checksum(tmp_path):
     assert set(found.table["status"].values) == {"no_checksum"}
 
 
+@pytest.mark.mindspore  # which brings safetensors
 def test_other_programs_read_what_is_written(tmp_path):
     safetensors = pytest.importorskip("safetensors.numpy")
     read = safetensors.load_file(save_dump(ARRAYS, tmp_path / "net.safetensors"))
@@ -205,6 +207,7 @@ def test_what_others_wrote_without_a_checksum_is_said_to_have_none(tmp_path):
         assert "no checksum" in repr(found)
 
 
+@pytest.mark.torch
 def test_a_zip_whose_checksums_torch_left_out_has_none(tmp_path):
     torch = pytest.importorskip("torch")
     if not hasattr(torch.serialization, "set_crc32_options"):
@@ -218,6 +221,7 @@ def test_a_zip_whose_checksums_torch_left_out_has_none(tmp_path):
     assert open_dump(tmp_path / "x.pth").notes == ()
 
 
+@pytest.mark.mindspore
 def test_checksums_of_mindspore_are_read(tmp_path):
     mindspore = pytest.importorskip("mindspore")
     tensors = [{"name": "b", "data": mindspore.Tensor(ARRAYS["fc.weight"])}]
@@ -228,6 +232,7 @@ def test_checksums_of_mindspore_are_read(tmp_path):
         assert_flips_are_found(file, 4)
 
 
+@pytest.mark.mindspore
 def test_mindspore_checks_what_is_written_here(tmp_path):
     mindspore = pytest.importorskip("mindspore")
     file = save_dump(ARRAYS, tmp_path / "net.ckpt")
