@@ -32,6 +32,8 @@ from troubleshooter_nb.messages import ids_of
 from troubleshooter_nb.metrics.operators.activations import gelu_erf, gelu_tanh
 from troubleshooter_nb.naming import Site
 
+pytestmark = pytest.mark.once
+
 # Just large enough to be sent.
 SHAPE = (400, 384)
 assert math.prod(SHAPE) > thresholds.SCREENED_FROM
