@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import troubleshooter_nb as tnb
+from tests.formats.recorded import recorded
 from troubleshooter_nb import (
     compare,
     convert_weights,
@@ -23,7 +24,6 @@ from troubleshooter_nb import (
     verify,
 )
 from troubleshooter_nb.formats import aside, file_source
-from troubleshooter_nb.formats.record_writer import RecordWriter
 
 resource = pytest.importorskip("resource", reason="this system has no limits of files")
 
@@ -145,17 +145,6 @@ def test_a_system_that_refuses_a_call_leaves_the_old(kind, call, code, tmp_path,
     assert not [name for name in contents(folder) if ".writing-" in name or ".placing-" in name]
 
 
-def recording(arrays, folder):
-    writer = RecordWriter(folder / "run" / "rank0", {})
-    for number, array in enumerate(arrays.values()):
-        writer.put({"value": number}, array)
-    given = [[str(number), {"value": number}] for number in range(len(arrays))]
-    call = {"call": 1, "kind": "module", "path": "fc", "layer": "Linear", "step": 0, "run": 0}
-    writer.put({**call, "parent": None, "args": given})
-    writer.close()
-    return folder / "run"
-
-
 def archive(arrays, folder):
     np.savez(folder / "net.npz", **arrays)
     return folder / "net.npz"
@@ -165,7 +154,7 @@ READ = {
     "npy_dir": WRITERS["save_dump"],
     **{suffix: checkpoint(suffix) for suffix in (".ckpt", ".pth", ".safetensors")},
     "npz": archive,
-    "recording": recording,
+    "recording": recorded,
 }
 
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import TroubleshooterError, UnknownFormatError, path_of
 from troubleshooter_nb.formats import open_dump
+from troubleshooter_nb.formats.file_source import head_of
 from troubleshooter_nb.formats.mapping_file import is_weight_map
 from troubleshooter_nb.formats.pairing_files import read_mapping
 from troubleshooter_nb.formats.series import Series, open_series
@@ -26,7 +27,7 @@ from troubleshooter_nb.saved_comparison import open_comparison
 _MOST_LOOKED_AT, _MOST_FOUND = 200, 24
 _MOST_ALONE = 3  # of several things, those whose lines are shown
 _MAPPINGS = (".yaml", ".yml", ".json")
-_COMPARISONS = (".json", ".nc")
+_HEAD = 1024  # bytes in which the answer of a saved comparison begins
 _OF_OTHERS = {"map", "mapping", "comparison"}  # kinds that are about two things themselves
 _OF_CALLS = {"input", "output"}
 _OF_WEIGHTS = {"parameter", "buffer", *ASIDE_ROLES}
@@ -96,7 +97,8 @@ def start(*paths: str | PathLike[str]) -> Start:
     ----------
     *paths : str or path-like
         Whatever there is: a run, a checkpoint, a log, a mapping, a saved comparison, or a folder
-        of such. Only headers are read. With none, the ways to begin.
+        of such. Of tensors only headers are read; a log, a mapping or a comparison is read whole.
+        With none, the ways to begin.
 
     Returns
     -------
@@ -109,7 +111,7 @@ def start(*paths: str | PathLike[str]) -> Start:
         If a path does not exist.
     """
     if not paths:
-        return Start((), _ways())
+        return Start((), _filled(_BEGINNINGS))
     found, notes = [], []
     for path in map(path_of, paths):
         if not path.exists():
@@ -122,7 +124,7 @@ def start(*paths: str | PathLike[str]) -> Start:
     steps, remarks = _steps(known)
     if not known:
         notes.append(Message("first_steps.nothing_known"))
-        steps = _ways()
+        steps = _filled(_BEGINNINGS)
     return Start(tuple(found), steps, (*remarks, *notes))
 
 
@@ -147,23 +149,29 @@ def _name(path: Path) -> tuple[object, ...]:
 
 
 def _looked_at(path: Path) -> Found:
-    """What one file or folder is; every reader is asked, the narrow ones first."""
+    """What one file or folder is; who reads no more than a head is asked first."""
     name, suffix = str(path), path.suffix.lower()
     if is_weight_map(path):
         return Found(name, "map", "")
-    if path.is_file() and suffix in _COMPARISONS and (said := _tried(_comparison, path)):
+    if _may_be_comparison(path) and (said := _tried(_comparison, path)):
         return Found(name, "comparison", said)
-    if path.is_file() and suffix in _MAPPINGS and (said := _tried(_mapping, path)):
-        return Found(name, "mapping", said)
     try:
         dump = open_dump(path)
     except UnknownFormatError as error:
+        if path.is_file() and suffix in _MAPPINGS and (said := _tried(_mapping, path)):
+            return Found(name, "mapping", said)
         if said := _tried(_curve, path):
             return Found(name, "curve", said)
         return Found(name, "unknown", message_of(error))
     except (TroubleshooterError, OSError) as error:
         return Found(name, "unknown", message_of(error))
     return Found(name, _kind(dump), dump_headline(dump.index))
+
+
+def _may_be_comparison(path: Path) -> bool:
+    """Whether a file begins as `export` writes one: a dump of msprobe is a json of a gigabyte."""
+    suffix = path.suffix.lower()
+    return suffix == ".nc" or (suffix == ".json" and b'"verdict"' in head_of(path, _HEAD))
 
 
 def _tried(read: Callable[[Path], str], path: Path) -> str:
@@ -216,10 +224,6 @@ def _steps(found: list[Found]) -> tuple[tuple[Step, ...], list[str]]:
 def _nothing_in_common(kinds: list[str]) -> Message:
     left, right = (Message(f"first_steps.{kind}") for kind in kinds)
     return Message("first_steps.of_two_kinds", left=left, right=right)
-
-
-def _ways() -> tuple[Step, ...]:
-    return _filled(_BEGINNINGS)
 
 
 def _filled(steps: Mapping[str, str], *paths: str) -> tuple[Step, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
+from io import BytesIO
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -112,7 +113,7 @@ def _first_created(columns: Mapping[str, Sequence[Any]]) -> int:
 def _of_netcdf(path: Path) -> Comparison:
     check_extra("netCDF4", Message("comparisons.no_netcdf"))
     content = _content(path)
-    if is_broken(content):
+    if is_broken(BytesIO(content), len(content)):
         problem = Message("checksums.other_bytes")
         raise FormatError(Message("comparisons.no_record", file=path.name, problem=problem))
     import netCDF4  # an extra, see above

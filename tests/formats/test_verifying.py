@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 import troubleshooter_nb as tnb
+from tests.formats.recorded import recorded
 from troubleshooter_nb import Dump, export, open_dump, save, save_dump, verify
 from troubleshooter_nb.cli import exit_codes
 from troubleshooter_nb.cli.main import main
 from troubleshooter_nb.errors import PathNotFoundError, UnknownFormatError
 from troubleshooter_nb.formats import checksums
-from troubleshooter_nb.formats.record_writer import RecordWriter
 
 DRAWS, LONG_DRAWS = 12, 400
 ARRAYS = {
@@ -59,14 +59,7 @@ def packed_archive(folder):
 
 
 def recording(folder):
-    writer = RecordWriter(folder / "run" / "rank0", {})
-    for number, array in enumerate(ARRAYS.values()):
-        writer.put({"value": number}, array)
-    given = [[str(number), {"value": number}] for number in range(len(ARRAYS))]
-    call = {"call": 1, "kind": "module", "path": "fc", "layer": "Linear", "step": 0, "run": 0}
-    writer.put({**call, "parent": None, "args": given})
-    writer.close()
-    return folder / "run"
+    return recorded(ARRAYS, folder)
 
 
 def comparison(folder):

@@ -16,7 +16,7 @@ import numpy as np
 
 from troubleshooter_nb.dump import SizedByShape
 from troubleshooter_nb.errors import FormatError, ReadError
-from troubleshooter_nb.formats.checksums import Part, checked_part, judged_part
+from troubleshooter_nb.formats.checksums import Part, checked_part, judged_part, unsummed
 from troubleshooter_nb.formats.file_source import COPY_OR_SAVE, fortran_strides, reopened
 from troubleshooter_nb.formats.limits import BOMB_RATIO, beyond, most
 from troubleshooter_nb.formats.zip_directory import NO_SUM, Member, members, own_header
@@ -143,7 +143,7 @@ def checked_parts(file: BinaryIO, size: int) -> Iterator[Part]:
         else:
             found = checked_part(file, part, member.crc)
             if found.state == "damaged" and member.crc == NO_SUM:
-                found = part._replace(state="no_checksum", reason=Message("checksums.none"))
+                found = unsummed(part.name, part.begin, part.end)
             yield found
 
 

@@ -49,6 +49,11 @@ class Item(NamedTuple):
     shape: tuple[int, ...]
     chunks: Callable[[], Iterable[np.ndarray]]
 
+    @property
+    def size_bytes(self) -> int:
+        """Stored size of its values."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
 
 def bytes_of(item: Item) -> Iterator[memoryview]:
     """The values of an item as little-endian bytes, chunk by chunk.
@@ -68,7 +73,7 @@ def bytes_of(item: Item) -> Iterator[memoryview]:
         little = native.astype(native.dtype.newbyteorder("<"), copy=False)
         yield memoryview(np.ascontiguousarray(little).reshape(-1).view(np.uint8).data)
     if left:
-        size = math.prod(item.shape) * item.dtype.itemsize
+        size = item.size_bytes
         facts = {"name": item.name, "shape": item.shape, "count": abs(left), "size": size}
         if left < 0:
             raise ArgumentError(Message("checkpoints.too_many_chunks", **facts))

@@ -49,6 +49,11 @@ class Part(NamedTuple):
     reason: str = ""
 
 
+def unsummed(name: str = "", begin: int = 0, end: int = 0) -> Part:
+    """A part of which nothing says what it was."""
+    return Part(name, begin, end, "no_checksum", Message("checksums.none"))
+
+
 def checked_part(file: BinaryIO, part: Part, crc: int) -> Part:
     """A part with what comes of reading it, against the CRC-32 that it was saved with."""
     return judged_part(part, crc_of(file, part.begin, part.end) == crc)

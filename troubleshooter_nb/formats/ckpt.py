@@ -18,7 +18,14 @@ from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import FormatError
 from troubleshooter_nb.formats.aside import written_whole
 from troubleshooter_nb.formats.checkpoint import Item, Stored, bytes_of, checkpoint_dump
-from troubleshooter_nb.formats.checksums import Part, beside, checked_part, crc_of, written
+from troubleshooter_nb.formats.checksums import (
+    Part,
+    beside,
+    checked_part,
+    crc_of,
+    unsummed,
+    written,
+)
 from troubleshooter_nb.formats.file_source import (
     COPY_OR_SAVE,
     checked_source,
@@ -140,7 +147,7 @@ def open_stored(path: Path) -> tuple[list[Stored], list[str]]:
 def checked_parts(file: BinaryIO, size: int) -> Iterator[Part]:
     """The records as a whole, against the CRC-32 behind them where there is one."""
     end, crc = _end_and_sum(file, size)
-    part = Part("", 0, end, "no_checksum", Message("checksums.none"))
+    part = unsummed("", 0, end)
     yield part if crc is None else checked_part(file, part, crc)
 
 
@@ -312,9 +319,10 @@ def write_ckpt(path: Path, items: Sequence[Item]) -> list[tuple[str, str]]:
     OSError
         If it cannot be written; nothing is left behind then.
     """
-    left_out = [(item.name, reason) for item in items if (reason := why_not_held(item))]
-    kept = [item for item in items if not why_not_held(item)]
-    size = sum(math.prod(item.shape) * item.dtype.itemsize for item in kept)
+    reasons = [why_not_held(item) for item in items]
+    left_out = [(item.name, reason) for item, reason in zip(items, reasons, strict=True) if reason]
+    kept = [item for item, reason in zip(items, reasons, strict=True) if not reason]
+    size = sum(item.size_bytes for item in kept)
     with written_whole(path) as stream, beside(size) as executor:
         pieces = (piece for item in kept for piece in _written(item))
         crc = written(stream, pieces, executor)
@@ -337,7 +345,7 @@ def _written(item: Item) -> Iterator[bytes | memoryview]:
     type_ = _TYPE_OF[item.dtype.name].encode()
     described = b"".join(number_field(1, length) for length in item.shape)
     described += bytes_head(2, len(type_)) + type_
-    left, room = math.prod(item.shape) * item.dtype.itemsize, 0
+    left, room = item.size_bytes, 0
     for view in bytes_of(item):
         while len(view):
             if not room:

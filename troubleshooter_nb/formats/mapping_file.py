@@ -41,7 +41,7 @@ from troubleshooter_nb.weight_map import WeightMap, WeightRow
 
 _HEAD = 1 << 16  # bytes in which the key of the rows of a weight map begins
 _WEIGHTS = re.compile(rb"^weights:\s*(\[\]\s*)?$", re.MULTILINE)
-# What a row goes through that says nothing of it: of one with targets, and of one without.
+# Of a row with targets, and of one without.
 _UNSAID, _DROPPED = str(Transform()), str(Transform("drop"))
 _LONGEST_SHOWN, _MOST_SHOWN = 120, 8  # letters of a name, and names, in a message
 _KEYS = ("from", "to", "transform", "note", "said")
@@ -288,7 +288,7 @@ def _row(number: int, row: Any, parsed: Callable[[str], Transform]) -> WeightRow
     if "to" not in row:
         wrong = Message("mappings.row_without_to", **where)
         raise FormatError(joined([wrong, Message("mappings.write_to_null")]))
-    text = row.get("transform", _UNSAID if targets else _DROPPED)
+    text = row.get("transform", _unsaid_transform(targets))
     try:
         note = _said(row.get("said"), whole(str(row.get("note", ""))))
         transform = parsed(str(text))
@@ -298,9 +298,9 @@ def _row(number: int, row: Any, parsed: Callable[[str], Transform]) -> WeightRow
         raise FormatError(Message("mappings.wrong_row", **where, why=why)) from None
 
 
-def _unsaid_transform(targets: Sequence[str]) -> Transform:
+def _unsaid_transform(targets: Sequence[str]) -> str:
     """What a row goes through that says nothing of it."""
-    return Transform.parse(_UNSAID if targets else _DROPPED)
+    return _UNSAID if targets else _DROPPED
 
 
 def _said(stored: object, note: str) -> str:
@@ -341,7 +341,7 @@ def _plain(row: WeightRow) -> dict[str, Any]:
         return listed[0] if len(listed) == 1 else list(listed) or None
 
     kept: dict[str, Any] = {"from": names(row.sources), "to": names(row.targets)}
-    if row.transform != _unsaid_transform(row.targets):
+    if str(row.transform) != _unsaid_transform(row.targets):
         kept["transform"] = str(row.transform)
     if row.note:
         kept["note"] = row.note

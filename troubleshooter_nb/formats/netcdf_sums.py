@@ -7,15 +7,17 @@ end. So there the last line has the checksum of all before it, which is compared
 from __future__ import annotations
 
 import json
+import os
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from troubleshooter_nb.errors import FormatError, check_extra
-from troubleshooter_nb.formats.checksums import Part, judged_part
+from troubleshooter_nb.formats.checksums import Part, crc_of, judged_part, unsummed
+from troubleshooter_nb.formats.file_source import opened
 from troubleshooter_nb.messages import Message
 
 _SUM = "troubleshooter_nb_crc32"
@@ -37,17 +39,24 @@ def add_sums(path: Path) -> None:
         named: dict[str, Any] = {"": dataset, **dataset.variables}
         for name, one in named.items():
             one.setncattr(_SUM, f"{_crc_of(name, one):08x}")
-    crc = zlib.crc32(path.read_bytes())
-    with path.open("ab") as file:
-        file.write(_SEAL + b"%08x\n" % crc)
+    with path.open("r+b") as file:
+        end = file.seek(0, os.SEEK_END)
+        seal = _seal_of(file, end)
+        file.seek(end)
+        file.write(seal)
 
 
-def is_broken(content: bytes) -> bool:
+def is_broken(file: BinaryIO, size: int) -> bool:
     """Whether a file is not what `add_sums` left; one without a last line of ours is not known."""
-    seal = content[-_SEAL_SIZE:]
-    if not seal.startswith(_SEAL):
-        return False
-    return seal[len(_SEAL) : -1] != b"%08x" % zlib.crc32(memoryview(content)[:-_SEAL_SIZE])
+    end = max(size - _SEAL_SIZE, 0)
+    file.seek(end)
+    seal = file.read(_SEAL_SIZE)
+    return seal.startswith(_SEAL) and seal != _seal_of(file, end)
+
+
+def _seal_of(file: BinaryIO, end: int) -> bytes:
+    """The last line of a file that had ended here."""
+    return _SEAL + b"%08x\n" % crc_of(file, 0, end)
 
 
 def checked_parts(path: Path) -> Iterator[Part]:
@@ -63,15 +72,16 @@ def checked_parts(path: Path) -> Iterator[Part]:
     check_extra("netCDF4", Message("comparisons.no_netcdf"))
     import netCDF4
 
-    if is_broken(content := path.read_bytes()):
-        yield Part("", 0, len(content), "damaged", Message("checksums.other_bytes"))
-        return
+    with opened(path) as (file, (size, _)):
+        if is_broken(file, size):
+            yield judged_part(Part("", 0, size, "damaged"), is_sound=False)
+            return
     try:
         with netCDF4.Dataset(path) as dataset:
             named: dict[str, Any] = {"": dataset, **dataset.variables}
             for name, one in named.items():
                 size = _values_of(one).nbytes if name else 0
-                part = Part(name or "attributes", 0, size, "no_checksum", Message("checksums.none"))
+                part = unsummed(name or "attributes", 0, size)
                 said = _attributes_of(one).get(_SUM)
                 yield (
                     part if said is None else judged_part(part, said == f"{_crc_of(name, one):08x}")

@@ -79,7 +79,7 @@ def _write(path: Path, pickle: bytes, items: Sequence[Item]) -> None:
 
 
 def _write_into(stream: BinaryIO, pickle: bytes, items: Sequence[Item]) -> None:
-    size = sum(math.prod(item.shape) * item.dtype.itemsize for item in items)
+    size = sum(item.size_bytes for item in items)
     with beside(size) as executor:
         if executor is not None:
             _fill(_Archive(stream, executor), pickle, items)
@@ -166,8 +166,7 @@ class _Archive:
         self._end(binascii.crc32(content))
 
     def add_values(self, name: str, item: Item) -> None:
-        size = math.prod(item.shape) * item.dtype.itemsize
-        self._begin(name, size)
+        self._begin(name, item.size_bytes)
         self._end(written(self._stream, bytes_of(item), self._executor))
 
     def _begin(self, name: str, size: int) -> None:

@@ -358,7 +358,7 @@ def write_safetensors(path: Path, items: Sequence[Item]) -> list[tuple[str, str]
         raise ArgumentError(Message("safetensors.same_name", name=names.most_common(1)[0][0]))
     ordered = _aligned(kept)
     header, place = _header_of(ordered)
-    size = sum(map(_size_bytes, ordered))
+    size = sum(item.size_bytes for item in ordered)
     with written_whole(path) as stream, beside(size) as executor:
         sums = [written(stream, [header], None)]
         sums += [written(stream, bytes_of(item), executor) for item in ordered]
@@ -382,12 +382,8 @@ def _aligned(items: Sequence[Item]) -> Sequence[Item]:
     for item in items:
         if begin % item.dtype.itemsize:
             return sorted(items, key=lambda item: -item.dtype.itemsize)
-        begin += _size_bytes(item)
+        begin += item.size_bytes
     return items
-
-
-def _size_bytes(item: Item) -> int:
-    return math.prod(item.shape) * item.dtype.itemsize
 
 
 def _header_of(items: Sequence[Item]) -> tuple[bytes, int]:
@@ -397,7 +393,7 @@ def _header_of(items: Sequence[Item]) -> tuple[bytes, int]:
     header: dict[str, object] = {_METADATA: {"format": "pt", _SUMS: zeros}}
     begin = 0
     for item in items:
-        end = begin + _size_bytes(item)
+        end = begin + item.size_bytes
         header[item.name] = {
             "dtype": _TYPE_OF[item.dtype.name],
             "shape": [int(length) for length in item.shape],

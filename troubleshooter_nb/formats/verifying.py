@@ -19,7 +19,7 @@ from troubleshooter_nb.errors import FormatError, PathNotFoundError, Troubleshoo
 from troubleshooter_nb.formats import archive_source, ckpt, netcdf_sums, open_dump
 from troubleshooter_nb.formats import safetensors_ as safetensors
 from troubleshooter_nb.formats.archive_source import ArchiveSource
-from troubleshooter_nb.formats.checksums import FILE, Part, State, listed, parts_by_list
+from troubleshooter_nb.formats.checksums import FILE, Part, State, listed, parts_by_list, unsummed
 from troubleshooter_nb.formats.file_source import FileSource, opened
 from troubleshooter_nb.formats.missing_path import not_there
 from troubleshooter_nb.formats.record_folder import SealedSource, checked_index, ranks_of
@@ -145,7 +145,7 @@ class _File:
         self.used |= at
         covered = sum(self._shared(self.parts[i], span) for i in at for span in spans)
         if covered < size or not found:
-            found.append(Part("", 0, 0, "no_checksum", Message("checksums.none")))
+            found.append(unsummed())
         worst = min(found, key=lambda part: _WORST.index(part.state))
         return Part("", 0, size, worst.state, worst.reason)
 
@@ -180,7 +180,7 @@ class _Files:
             return self._of(leaf.path).judged(leaf.spans)
         if isinstance(leaf, ArchiveSource):
             return self._of(leaf.path).judged([(leaf.member.begin, leaf.member.packed)])
-        return Part("", 0, 0, "no_checksum", Message("checksums.none"))
+        return unsummed()
 
     def _of(self, path: str) -> _File:
         if path not in self._files:
@@ -268,4 +268,4 @@ def _checker(path: Path, file: BinaryIO) -> Callable[[BinaryIO, int], Iterable[P
         return safetensors.checked_parts
     if ckpt.refusal(path) is None:
         return ckpt.checked_parts
-    return lambda _file, size: [Part("", 0, size, "no_checksum", Message("checksums.none"))]
+    return lambda _file, size: [unsummed("", 0, size)]

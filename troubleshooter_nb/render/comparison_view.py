@@ -176,7 +176,7 @@ def diff_html(row_: xr.Dataset, evidence: xr.Dataset | None, facts: Mapping[str,
     """HTML repr of one pair."""
     language = facts["language"]
     values = scalar_row(row_)
-    sides = [(facts[f"{side}_label"], side) for side in ("left", "right")]
+    sides = ("left", "right")
     found = facts.get("neighbours", {})
     neighbours = neighbours_line(found, str(values["role"]), language)
     origin = "" if wired_line(found, language) else origin_sentence(values, language)
@@ -184,7 +184,7 @@ def diff_html(row_: xr.Dataset, evidence: xr.Dataset | None, facts: Mapping[str,
         paragraph(
             verdict_mark(str(values["verdict"]), language),
             " ",
-            samp(names_text(*(str(values[f"{side}_display"]) for _, side in sides))),
+            samp(names_text(*(str(values[f"{side}_display"]) for side in sides))),
             style="margin:2px 0;font-size:16px",
         ),
         paragraph(
@@ -193,12 +193,12 @@ def diff_html(row_: xr.Dataset, evidence: xr.Dataset | None, facts: Mapping[str,
                     [
                         join(
                             [
-                                f"{label} {values[f'{side}_dtype']} ",
+                                f"{facts[f'{side}_label']} {values[f'{side}_dtype']} ",
                                 f"{shape_text(values[f'{side}_shape'], '×')} ",
                                 samp(values[side]),
                             ]
                         )
-                        for label, side in sides
+                        for side in sides
                     ],
                     element("br"),
                 )

@@ -24,7 +24,7 @@ Targets = Sequence[Shape | None]  # shapes; None where one is not known
 Proposals = Iterable[Arguments]
 Runs = np.ndarray  # shape (n, 2): first row and number of rows of each run of rows
 Gives = Literal["views", "rows", "values", "joined", "stacked", "whole"]
-_LONGEST_SHOWN = 120  # letters of what a text gives, in a message
+LONGEST_SHOWN = 120  # letters of what a text gives, in a message
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 
@@ -224,7 +224,7 @@ class Kind:
             raise
         except ValueError:
             given = f"{self.name}({', '.join(map(str, words))})" if words else self.name
-            given = given if len(given) <= _LONGEST_SHOWN else f"{given[:_LONGEST_SHOWN]}..."
+            given = given if len(given) <= LONGEST_SHOWN else f"{given[:LONGEST_SHOWN]}..."
             said = {"kind": self.name, "given": given, "example": next(iter(self.examples))}
             takes_one = len(self.arguments) == 1 and not self.arguments[0].several
             count = "no" if not self.arguments else "one" if takes_one else "these"

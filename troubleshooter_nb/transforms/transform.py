@@ -17,14 +17,13 @@ from troubleshooter_nb.messages import Foreign, Message, joined
 from troubleshooter_nb.naming.closeness import closest
 from troubleshooter_nb.ranges import Rows, Strided
 from troubleshooter_nb.shapes import Shape
-from troubleshooter_nb.transforms.kind import Arguments, Kind, MisfitError
+from troubleshooter_nb.transforms.kind import LONGEST_SHOWN, Arguments, Kind, MisfitError
 from troubleshooter_nb.transforms.spec import Spec, shapes_said
 from troubleshooter_nb.transforms.table import KINDS
 
 Tensor = TypeVar("Tensor")
 # ``(step, tensors)``: the tensors that one step makes.
 Step = Callable[["Transform", list[Tensor]], Sequence[Tensor]]
-_LONGEST_SHOWN = 120  # letters of a name, in a message
 _MOST_STEPS = 16  # of one transform
 _CALL = re.compile(r"\s*([a-z_]+)\s*(?:\(([^()]*)\))?\s*")
 _THEN = " | "
@@ -58,7 +57,7 @@ class Transform:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            kinds = {"kind": self.kind[:_LONGEST_SHOWN], "kinds": list(KINDS)}
+            kinds = {"kind": self.kind[:LONGEST_SHOWN], "kinds": list(KINDS)}
             near = closest(self.kind, KINDS)
             raise WeightMapError(Message("transforms.no_transform", **kinds, closest=near))
         object.__setattr__(self, "arguments", self.entry.read(self.arguments))
