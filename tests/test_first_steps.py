@@ -114,6 +114,15 @@ def test_a_recorded_run_is_told_from_weights():
     assert any("tnb.replay(net, " in one.line for one in tnb.start(RUN).steps)
 
 
+def test_a_line_to_type_is_shown_whole_however_long_its_paths_are(tmp_path):
+    folder = tmp_path / ("long_name_" * 12)
+    for name in ("left", "right"):
+        tnb.save_dump(WEIGHTS, folder / f"{name}.safetensors")
+    begun = tnb.start(folder / "left.safetensors", folder / "right.safetensors")
+    shown = [line.strip() for line in repr(begun).splitlines()]
+    assert all(one.line in shown for one in begun.steps)
+
+
 def test_with_nothing_it_shows_the_ways_to_begin():
     begun = tnb.start()
     assert any("tnb.record(" in one.line for one in begun.steps)

@@ -33,10 +33,11 @@ def start_text(facts: Mapping[str, Any]) -> str:
     if not facts["found"]:
         lines.append(sentence("first_steps.nothing_given", language))
     lines += [line for note in facts["notes"] for line in wrapped(told(note, language), facts)]
+    text = [fitted(lines, facts)]
     for step in facts["steps"]:
-        lines.append(f"  {told(step['what'], language)}")
-        lines.append(f"    {step['line']}")
-    return fitted(lines, facts)
+        # A line to type is whole, however long its paths are.
+        text += [fitted([f"  {told(step['what'], language)}"], facts), f"    {step['line']}"]
+    return "\n".join(text)
 
 
 def start_html(facts: Mapping[str, Any]) -> str:
@@ -59,7 +60,7 @@ def start_html(facts: Mapping[str, Any]) -> str:
         )
         for step in facts["steps"]
     ]
-    return fragment(*found, *notes, *steps)
+    return fragment(element("div", *found, *notes, *steps, class_="tsnb-x"))
 
 
 def _said(one: Mapping[str, Any], language: str) -> str:
