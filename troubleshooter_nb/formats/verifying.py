@@ -40,8 +40,8 @@ def verify(path: str | PathLike[str]) -> Verification:
 
     What this package writes carries CRC-32s: in safetensors a metadata entry for the header and
     each tensor, in ``.pth`` those of the zip, in ``.ckpt`` the one of MindSpore, beside ``.npy``
-    files the hidden list ``.checksums``, in ``.nc`` attributes. Those that other tools write are
-    read as well: of zip archives (torch, numpy) and of MindSpore's ``crc_check``.
+    files the hidden list ``.checksums``, in ``.nc`` attributes and a last line. Those that other
+    tools write are read as well: of zip archives (torch, numpy) and of MindSpore's ``crc_check``.
 
     Parameters
     ----------
