@@ -1,13 +1,15 @@
 """Every sentence the diagnosis says over the planted faults, each with the run that made it.
 
 Prints the sentences of explanations, reasons, notes and causes by their ids, with the first run
-that said them, and the ids that no run said: to be read, by people who did not write them.
+that said them, and the ids that no run said: to be read, by people who did not write them. What no
+planted fault brings about may be said in a test, which `TNB_TOLD=FOLDER make test` writes down.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import sys
 import tempfile
 import textwrap
@@ -38,6 +40,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--controls", type=int, default=2, help="right runs of each way")
     parser.add_argument("--language", default="en", choices=["en", "zh"])
+    parser.add_argument(
+        "--told", type=Path, metavar="FOLDER", help="what the tests said, by TNB_TOLD=FOLDER"
+    )
     return parser.parse_args()
 
 
@@ -72,6 +77,16 @@ def listen(said: Said, made_by: list[str]) -> None:
     Message.told = told  # type: ignore[method-assign]
 
 
+def told_in_tests(folder: Path) -> Said:
+    """What each test said first, in English; `tests/conftest.py` writes it."""
+    said: Said = {}
+    for path in sorted(folder.glob("*.jsonl")):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            id, text, test = json.loads(line)
+            said.setdefault(id, (text, test))
+    return said
+
+
 def main() -> int:
     """Print what was said, and what was not."""
     options = arguments()
@@ -90,6 +105,8 @@ def main() -> int:
             str(found), found._repr_html_()
             for finding in found.findings:
                 proofs.setdefault(finding.cause, (explained, name))
+    for id, one in (told_in_tests(options.told) if options.told else {}).items():
+        said.setdefault(id, one)
     for table, messages in TABLES.items():
         ids = [f"{table}.{key}" for key in messages.MESSAGES]
         print(f"== {table}: {sum(id in said for id in ids)} of {len(ids)}")

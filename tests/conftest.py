@@ -5,6 +5,8 @@ TNB_CORE=1         the environment without frameworks and Jupyter: tests marked 
                    marked `once`, are deselected, which is not a skip; of a test of many cases
                    some are run, for what another numpy changes shows in some.
 TNB_LONG=1         also the tests marked `long`, all cases, and far more random ones.
+TNB_TOLD=FOLDER    writes there which sentence of the package was told in which test first, for
+                   `benchmarks/sentences.py --told FOLDER`.
 
 Of a test marked `few(n)`, whose cases are slow, n are run without TNB_LONG, spread over all.
 """
@@ -12,11 +14,13 @@ Of a test marked `few(n)`, whose cases are slow, n are run without TNB_LONG, spr
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
 import shutil
 import sys
 from collections import defaultdict
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -28,6 +32,7 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 REQUIRE_ALL = os.environ.get("TNB_REQUIRE_ALL") == "1"
 CORE = os.environ.get("TNB_CORE") == "1"
 LONG = os.environ.get("TNB_LONG") == "1"
+TOLD = os.environ.get("TNB_TOLD")
 
 # Modules that each environment mark stands for.
 NEEDS = {
@@ -93,6 +98,8 @@ def pytest_configure():
 
     TroubleshooterError.__init__ = __init__
     look_at_dumps()
+    if TOLD:
+        note_what_is_told(Path(TOLD))
 
 
 def look_at_dumps():
@@ -115,6 +122,31 @@ def look_at_dumps():
                 UNSAID.append(f"{self.format}: {text.id} has English in Chinese: {words!r}")
 
     Dump.__init__ = __init__
+
+
+def note_what_is_told(folder):
+    """Write every sentence that the package makes, with its id and test, when it is the first.
+
+    A file for each process; a line of it is json. Sentences that a test makes itself, and those of
+    the tests that make all of them, do not count.
+    """
+    from troubleshooter_nb.messages import Message
+
+    made, known = Message.__new__, set()
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = (folder / f"{os.getpid()}.jsonl").open("a", encoding="utf-8")
+
+    def __new__(cls, id, /, **values):
+        message = made(cls, id, **values)
+        test = os.environ.get("PYTEST_CURRENT_TEST", "").partition(" ")[0]
+        maker = sys._getframe(1).f_globals.get("__name__", "")
+        is_told = maker.startswith("troubleshooter_nb") and not test.startswith("tests/messages")
+        if is_told and test and id not in known:
+            known.add(id)
+            print(json.dumps([id, str(message), test]), file=lines, flush=True)
+        return message
+
+    Message.__new__ = __new__
 
 
 @pytest.hookimpl(wrapper=True)
