@@ -17,7 +17,7 @@ from troubleshooter_nb.formats.mapping_file import is_weight_map
 from troubleshooter_nb.formats.pairing_files import read_mapping
 from troubleshooter_nb.formats.series import Series, open_series
 from troubleshooter_nb.messages import Message, message_of
-from troubleshooter_nb.naming import ASIDE_ROLES, natural_key
+from troubleshooter_nb.naming import CHECKPOINT_ROLES, natural_key
 from troubleshooter_nb.options import get_options
 from troubleshooter_nb.render.first_steps import start_html, start_text
 from troubleshooter_nb.render.text import dump_headline
@@ -30,7 +30,6 @@ _MAPPINGS = (".yaml", ".yml", ".json")
 _HEAD = 1024  # bytes in which the answer of a saved comparison begins
 _OF_OTHERS = {"map", "mapping", "comparison"}  # kinds that are about two things themselves
 _OF_CALLS = {"input", "output"}
-_OF_WEIGHTS = {"parameter", "buffer", *ASIDE_ROLES}
 
 
 class Found(NamedTuple):
@@ -204,7 +203,7 @@ def _kind(dump: Dump) -> str:
         return "run"
     if (dump.columns["direction"] == "backward").all():
         return "gradients"
-    return "weights" if roles <= _OF_WEIGHTS else "tensors"
+    return "weights" if roles <= CHECKPOINT_ROLES else "tensors"
 
 
 def _steps(found: list[Found]) -> tuple[tuple[Step, ...], list[str]]:

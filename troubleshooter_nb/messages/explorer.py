@@ -22,7 +22,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "select_row": ("select {number}", "选择 {number}"),
     "keys": ("↑ ↓ move · Enter opens · Space selects · Shift+click a range · / filters · Esc closes, then deselects", "↑ ↓ 移动 · Enter 打开 · 空格选择 · Shift+单击选范围 · / 筛选 · Esc 关闭，再取消选择"),
     # The chart.
-    "chart_pairs": ("largest |Δ| of each pair in execution order, log scale; drag to filter, click to go there", "按执行顺序的每对最大 |Δ|，对数刻度；拖动以筛选，单击以跳转"),
+    "chart_pairs": ("largest |Δ| of each pair by its number, log scale; drag to filter, click to go there", "按编号排列的每对最大 |Δ|，对数刻度；拖动以筛选，单击以跳转"),
     "chart_entries": ("largest |x| of each entry, log scale; drag to filter, click to go there", "每个条目的最大 |x|，对数刻度；拖动以筛选，单击以跳转"),
     "chart_axis": ("axis 1e{low} to 1e{high}; above it {over}, below or 0 {under}, not measured {unsized}", "坐标轴 1e{low} 至 1e{high}；其上 {over}，其下或为 0 {under}，未测量 {unsized}"),
     "mark_ok": ("– passes", "– 通过"), "mark_bad": ("× differs", "× 不一致"), "mark_created": ("× created here", "× 在此产生"),

@@ -48,6 +48,7 @@ from troubleshooter_nb.naming.saved_calls import (
 from troubleshooter_nb.naming.site import (
     ASIDE_ROLES,
     CALL_KINDS,
+    CHECKPOINT_ROLES,
     ROLES,
     TRAINING_ROLES,
     Direction,
@@ -62,6 +63,7 @@ __all__ = [
     "AVERAGES",
     "BUFFER_LEAVES",
     "CALL_KINDS",
+    "CHECKPOINT_ROLES",
     "DTYPE_TOKENS",
     "OPTIMIZER_STATES",
     "ROLES",

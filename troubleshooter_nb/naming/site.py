@@ -18,6 +18,8 @@ TRAINING_ROLES: tuple[str, ...] = get_args(TrainingRole)
 # What is no weight itself: set aside from conversions, and paired with its own kind alone.
 ASIDE_ROLES: tuple[str, ...] = (*TRAINING_ROLES, *get_args(PartRole))
 ROLES: tuple[str, ...] = (*get_args(_RunRole), *ASIDE_ROLES)
+# What a checkpoint holds: nothing of it was executed.
+CHECKPOINT_ROLES = frozenset(("parameter", "buffer", *ASIDE_ROLES))
 # Kinds of entries that belong to one call of a module, an operator or a save point.
 CALL_KINDS = frozenset(("module", "api", "kernel", "debug"))
 

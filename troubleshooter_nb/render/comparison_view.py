@@ -328,6 +328,7 @@ def _along(pairs: Pairs, facts: Mapping[str, Any]) -> list[Markup]:
         return []
     language = facts["language"]
     first = pairs.first
+    order = pairs.order_said(language)
     alt = {"largest": scientific(_largest(pairs["max_abs_error"]))}
     if first is not None:
         error = pairs["max_abs_error"]
@@ -339,9 +340,10 @@ def _along(pairs: Pairs, facts: Mapping[str, Any]) -> list[Markup]:
     chosen = _thinned(pairs)
     nan = _first_nan(pairs, chosen)
     id = "pages.along_remark_origin" if pairs.has_origins else "pages.along_remark"
-    text = sentence("pages.chart_alt_pass" if first is None else "pages.chart_alt", language, **alt)
+    alt_id = "pages.chart_alt_pass" if first is None else "pages.chart_alt"
+    text = sentence(alt_id, language, order=order, **alt)
     return [
-        heading(sentence("pages.along", language), sentence(id, language)),
+        heading(sentence("pages.along", language), sentence(id, language, order=order)),
         depth_chart(
             [float(pairs["max_abs_error"][i]) for i in chosen],
             [pairs.mark(i) for i in chosen],
@@ -538,9 +540,8 @@ def _all_pairs(pairs: Pairs, facts: Mapping[str, Any], rows: Rows) -> list[Marku
         at = next((k for k, (_, numbers) in enumerate(groups) if pairs.first in numbers), 0)
         start = max(0, min(at - _MOST_BLOCKS // 2, hidden))
         groups = groups[start : start + _MOST_BLOCKS]
-    sections = [
-        heading(sentence("pages.all_pairs", language), sentence("pages.all_pairs_remark", language))
-    ]
+    remark = sentence("pages.all_pairs_remark", language, order=pairs.order_said(language))
+    sections = [heading(sentence("pages.all_pairs", language), remark)]
     sections += [_block(pairs, title, numbers, facts, rows) for title, numbers in groups]
     if rows != "all":
         sections.append(paragraph(small(sentence("pages.left_out", language, total=len(pairs)))))

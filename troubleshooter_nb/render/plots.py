@@ -70,7 +70,7 @@ class ComparisonPlots:
             number, name = self.pairs.number(self.pairs.first), self.pairs.short(self.pairs.first)
             title = sentence("pages.first_divergence", "en")
             ax.set_title(f"{title} #{number}: {name}", fontsize=10)
-        ax.set_xlabel("pair in execution order")
+        ax.set_xlabel("number of the pair")
         ax.set_ylabel(figure)
         if ax.get_legend_handles_labels()[0]:
             ax.legend(fontsize=8)
@@ -102,7 +102,7 @@ class ComparisonPlots:
             cmap="cividis",
         )
         ax.set_xlabel("log2 |left - right|")
-        ax.set_ylabel("pair in execution order")
+        ax.set_ylabel("number of the pair")
         return ax
 
 

@@ -17,7 +17,7 @@ from troubleshooter_nb.columns.entries import DUMP_COLUMNS, MADE_OF_ENTRIES
 from troubleshooter_nb.columns.pairs import MADE_OF_PAIRS, RESULT_COLUMNS
 from troubleshooter_nb.messages import told
 from troubleshooter_nb.metrics.floats import arithmetic_of, dtype_from_token, largest_finite
-from troubleshooter_nb.naming import place_text
+from troubleshooter_nb.naming import CHECKPOINT_ROLES, place_text
 from troubleshooter_nb.render.calls import call_text
 from troubleshooter_nb.render.cells import names_text
 from troubleshooter_nb.render.charts import decades, spark
@@ -185,8 +185,13 @@ class Pairs(Table):
         found = np.flatnonzero((self["order"] == self.first_order) & (self.first_order >= 0))
         return int(found[0]) if len(found) else None
 
+    def order_said(self, language: str) -> str:
+        """In which order the rows are: what checkpoints hold was not executed."""
+        is_stored = set(self["role"].tolist()) <= CHECKPOINT_ROLES
+        return sentence(f"pages.{'stored' if is_stored else 'execution'}_order", language)
+
     def number(self, i: int) -> int:
-        """Pair number of a row: its place in execution order, also in a selection."""
+        """Pair number of a row: its place in the order of all, also in a selection."""
         return int(self["order"][i])
 
     def worst_order(self) -> np.ndarray:
