@@ -123,7 +123,13 @@ def check_kind(name: str, value: object, wanted: type) -> None:
 
 
 def path_of(path: str | os.PathLike[str]) -> Path:
-    """The path that an argument means; what can be none is refused."""
+    """The path that an argument means; what can be none is refused.
+
+    ``~/`` is the home folder, as in a record, which does not say whose that is.
+    """
     if not isinstance(path, (str, os.PathLike)):
         raise ArgumentTypeError(Message("arguments.no_path", kind=type(path).__name__))
-    return Path(path)
+    found = Path(path)
+    if found.parts[:1] == ("~",) and not os.path.lexists("~"):
+        return found.expanduser()
+    return found

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from troubleshooter_nb import formats, open_dump, save_dump
+from troubleshooter_nb import formats, open_dump, read_mapping, save_dump
 from troubleshooter_nb.errors import FormatError, UnknownFormatError
 from troubleshooter_nb.formats import FORMATS
 
@@ -299,3 +299,16 @@ def test_each_reader_is_asked_once_at_most(tmp_path, monkeypatch, make):
         taken = open_dump(path).format
         assert asked[taken] == 1
         assert set(asked.values()) == {1}
+
+
+def test_the_home_folder_may_be_called_as_in_a_record(tmp_path, monkeypatch):
+    np.save(tmp_path / "weight.npy", np.zeros(2))
+    (tmp_path / "map.yaml").write_text("x.weight: y.weight\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert open_dump("~/weight.npy").names == ["weight"]
+    assert read_mapping("~/map.yaml")
+    # One that is really called so is meant, wherever somebody made it.
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "~").mkdir()
+    np.save(tmp_path / "~" / "bias.npy", np.zeros(2))
+    assert open_dump("~/bias.npy").names == ["bias"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
 from typing import NoReturn, get_args
 
 from troubleshooter_nb.collector import uncollected
@@ -14,6 +13,7 @@ from troubleshooter_nb.errors import (
     FormatError,
     MappingFileError,
     PathNotFoundError,
+    path_of,
 )
 from troubleshooter_nb.formats.file_source import opened
 from troubleshooter_nb.formats.limits import beyond, most
@@ -89,7 +89,7 @@ def read_mapping(path: str | PathLike[str], *, kind: MappingKind | None = None) 
         raise MappingFileError(Message("mappings.no_kind", kind=repr(kind), kinds=kinds))
     if not isinstance(path, (str, PathLike)):
         raise ArgumentTypeError(Message("mappings.no_path", got=type(path).__name__))
-    path = Path(path)
+    path = path_of(path)
     if not path.exists():
         raise PathNotFoundError(Message("mappings.not_there", why=not_there(path)))
     try:
