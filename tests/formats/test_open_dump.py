@@ -312,3 +312,10 @@ def test_the_home_folder_may_be_called_as_in_a_record(tmp_path, monkeypatch):
     (tmp_path / "~").mkdir()
     np.save(tmp_path / "~" / "bias.npy", np.zeros(2))
     assert open_dump("~/bias.npy").names == ["bias"]
+
+
+@pytest.mark.parametrize("inside", ["", "/weight.npy"])
+def test_a_link_to_what_is_gone_says_where_it_leads(inside, tmp_path):
+    (tmp_path / "run").symlink_to("/mnt/gone/run")
+    with pytest.raises(FileNotFoundError, match="run is a link to /mnt/gone/run, which is not"):
+        open_dump(f"{tmp_path}/run{inside}")

@@ -13,6 +13,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "raise_limit": ("if you trust it, set_options(limits={times}) or TNB_LIMITS={times} opens it", "若信任该文件，设置 set_options(limits={times}) 或 TNB_LIMITS={times} 即可打开"),
     "limit": ("the limit is {most:,}", "上限为 {most:,}"),
     "not_read": ("not read", "不予读取"),
+    "link_to_nothing": ("{link} is a link to {target}, which is not there", "{link} 是指向 {target} 的链接，而后者不存在"),
     "not_there": ("no such file or folder: {path} (the part {exists} exists{inside})", "没有该文件或文件夹：{path}（其中 {exists} 存在{inside}）"),
     "it_has": ("; it has {names:r}", "；其中有 {names:r}"),
     "changed": ("{file} changed since it was opened; open the dump again", "{file} 在打开之后发生了变化；请重新打开"),
