@@ -89,12 +89,6 @@ def test_a_path_behind_a_file_is_missing(tmp_path):
         open_dump(tmp_path / "x.npy" / "y")
 
 
-def test_a_dangling_link_is_missing(tmp_path):
-    (tmp_path / "link").symlink_to("nowhere")
-    with pytest.raises(FileNotFoundError, match="no such file or folder"):
-        open_dump(tmp_path / "link")
-
-
 @pytest.mark.parametrize(
     ("content", "advice"),
     [
