@@ -50,6 +50,10 @@ BARS = re.compile(r"[·▁▂▃▄▅▆▇█]+")
 NUMBER = re.compile(r"[-−]?\d+\.\d+(e[-+]?\d+)?%?|\d+e[-+]?\d+|\d+%|\d+(\.\d+)? (ms|s)\b|line \d+")
 
 # How many settings of a run are alike, if any, depends on the frameworks that are loaded.
+# Whether sums of a layer are equal to the bit is the processor's; so is where the line ends then.
+CREATED = re.compile(
+    r"its inputs (are equal, its output differs|differ by \S+ only, its output) by .*$"
+)
 COUNT = re.compile(r"[(（]\d+[)）]$")
 SETTINGS = ("✓ run settings", "✓ 运行设置")
 
@@ -247,6 +251,7 @@ def tidy(printed: str) -> str:
 
 def plain(line: str) -> str:
     """A line without what may differ from machine to machine."""
+    line = CREATED.sub("created here", line).strip().removeprefix("So ")
     line = COUNT.sub("", NUMBER.sub("#", BARS.sub("", line)))
     return re.sub(r"[\s─]+", " ", line).strip()
 
