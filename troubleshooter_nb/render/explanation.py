@@ -111,12 +111,12 @@ def origin_sentence(row: Mapping[str, Any], language: str) -> str:
     basis = str(row["origin_basis"])
     if basis == "update" and row["role"] == "buffer":
         return _told("origin_buffer_update", language)
-    if error < source < math.inf:
+    # NaN and shapes are counted, not measured: the reason of the row says how many.
+    measured = math.isfinite(error) and row["verdict"] not in ("nan", "shape")
+    if measured and error < source < math.inf:
         return _told("origin_smaller", language, **shown)
     if basis in ("", "inputs"):
         basis = "backward" if row["direction"] == "backward" else "inputs"
-    # NaN and shapes are counted, not measured: the reason of the row says how many.
-    measured = math.isfinite(error) and row["verdict"] not in ("nan", "shape")
     variant = "_unmeasured" if not measured else "_equal" if source == 0 else ""
     if not measured and source == 0 and _has(f"origin_{basis}_new"):
         variant = "_new"

@@ -29,7 +29,7 @@ def observed_shift(sides: Sides) -> dict[str, Any]:
         for lag in range(-LAG_TRIED, LAG_TRIED + 1):
             if not lag or abs(lag) * 2 >= size:
                 continue
-            left, right = _moved(*both, along, lag)
+            left, right, unmoved = _moved(*both, along, lag)
             # A few first: most lags fail there.
             step = -(-left.size // 4096)
             if error_of(left.reshape(-1)[::step], right.reshape(-1)[::step]) > 0.1:
@@ -37,19 +37,29 @@ def observed_shift(sides: Sides) -> dict[str, Any]:
             residual = error_of(left, right)
             if sides.holds(residual) and isinstance(sides, LargeSides):
                 residual = _moved_error(sides, axis, lag)
-            if sides.holds(residual) and np.ptp(right) > 0:
+            if (
+                sides.holds(residual)
+                and np.ptp(right) > 0
+                and not _holds_unmoved(sides, unmoved, right)
+            ):
                 return {"axis": axis, "lag": lag, "residual": residual}
     return {}
 
 
+def _holds_unmoved(sides: Sides, left: np.ndarray, right: np.ndarray) -> bool:
+    """Whether what both have that is finite agrees as it stands: rows alike agree at any lag."""
+    finite = np.isfinite(left) & np.isfinite(right)
+    return sides.holds(error_of(left[finite], right[finite]))
+
+
 def _moved(
     left: np.ndarray, right: np.ndarray, axis: int, lag: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """What corresponds where right lags behind."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What corresponds where right lags behind, and left where it does not."""
     size, lead = left.shape[axis], (slice(None),) * axis
     ours = slice(max(-lag, 0), size - max(lag, 0))
     theirs = slice(max(lag, 0), size - max(-lag, 0))
-    return left[(*lead, ours)], right[(*lead, theirs)]
+    return left[(*lead, ours)], right[(*lead, theirs)], left[(*lead, theirs)]
 
 
 def _stretch(sides: LargeSides, axis: int) -> tuple[np.ndarray, np.ndarray]:
