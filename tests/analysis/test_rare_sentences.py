@@ -85,7 +85,8 @@ def test_what_is_not_a_number_was_created_somewhere(spoilt, rounding, said):
     text = explained(trained(spoilt=spoilt, rounding=rounding), trained())
     assert said in text
     # Rows that are alike agree at any lag, and an error is not that of the values beside a NaN.
-    assert "shifted by" not in text and "Its error" not in text
+    assert "shifted by" not in text
+    assert "Its error" not in text
 
 
 def test_an_update_that_makes_a_nan_is_named():
@@ -114,7 +115,8 @@ def test_tokens_of_many_samples_are_told_in_part():
     left[samples, samples * 5 % 16] += 1
     ids = RANDOM.integers(0, 50, (40, 16))
     text = explained(*(layer("tok", "Embedding", one, ids) for one in (left, right)))
-    assert "tokens, in 40 of 40 samples (sample 0: " in text and "; 36 more)" in text
+    assert "tokens, in 40 of 40 samples (sample 0: " in text
+    assert "; 36 more)" in text
 
 
 def test_moments_of_a_large_tensor_that_agree_are_seen(monkeypatch):
