@@ -355,7 +355,7 @@ def test_without_a_known_cause_it_says_what_was_tried_and_what_would_decide_it()
     assert tried["as"] == "Linear"
     assert float(tried["left"]) > 1e3
     assert float(tried["right"]) < 10
-    assert "Computed again as Linear: left nothing like it, right as far as" in " ".join(
+    assert "Computed again as Linear: on the left it gives nothing like it, on the" in " ".join(
         text.split()
     )
     given = found.observed["given"]

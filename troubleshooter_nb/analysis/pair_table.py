@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -19,7 +20,14 @@ from troubleshooter_nb.dump import object_array
 from troubleshooter_nb.messages import ids_of, of_one_class
 from troubleshooter_nb.metrics.pairwise import figures_of
 from troubleshooter_nb.metrics.summary import SUMMARY_FIGURES, histogram_exponents
-from troubleshooter_nb.metrics.verdict import Tolerance, Verdict, Verdicts, judge_all, verdict
+from troubleshooter_nb.metrics.verdict import (
+    Tolerance,
+    Verdict,
+    Verdicts,
+    estimated_relative,
+    judge_all,
+    verdict,
+)
 from troubleshooter_nb.render.words import DIFFERING, reason_of
 from troubleshooter_nb.table import Row, Table, finished
 
@@ -128,8 +136,8 @@ def _judge_recorded(
         judged = _unread(rows, row) or judged
     figures: dict[str, float] = {"identical": judged.name == "identical"}
     apart, norm = fingerprint_distance(*sides)
-    if norm > 0:
-        figures["estimated_rel_l2"] = apart / norm
+    if not math.isnan(apart):
+        figures["estimated_rel_l2"] = estimated_relative(apart, norm)
     for name, side in zip(_SIDES, sides, strict=True):
         figures[f"{name}_significand_bits"] = side.significand_bits
     for name, side, there in zip(_SIDES, sides, has, strict=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -327,6 +328,11 @@ def judge_statistics(
     return _undecided(left, right, tolerance, size)
 
 
+def estimated_relative(apart: float, norm: float) -> float:
+    """A distance by fingerprints over the norm of the right side; inf of any over none."""
+    return apart / norm if norm > 0 else (math.inf if apart else 0.0)
+
+
 def judge_fingerprints(
     apart: float,
     norm: float,
@@ -355,20 +361,19 @@ def judge_fingerprints(
     An estimate passes when the largest distance behind it is within the tolerance, and differs when
     the smallest one is out of reach of elements that all are; between them nothing is decided.
     """
-    relative = apart / norm if norm > 0 else (np.inf if apart else 0.0)
-    shown = f"{relative:.1e}"
+    relative = estimated_relative(apart, norm)
     largest = thresholds.FINGERPRINT_BELOW * apart
     least = apart / thresholds.FINGERPRINT_ABOVE
     rtol, atol = tolerance.of(*dtypes)
     noise = 0.0 if are_exact(*dtypes) else noise_bound(*dtypes).rel_l2
     floor = 0.0 if are_exact(*dtypes) else thresholds.FINGERPRINT_FLOOR
     if largest <= rtol * norm or largest <= atol:
-        return verdict("pass", "fingerprints_agree", shown)
+        return verdict("pass", "fingerprints_agree")
     if relative <= floor or largest <= noise * norm:
-        return verdict("rounding", "fingerprints_rounding", shown)
+        return verdict("rounding", "fingerprints_rounding")
     if least > max(rtol * norm + atol * size**0.5, noise * norm):
-        return verdict("differs", "fingerprints_differ", shown)
-    return verdict("undecidable", "fingerprints_between", shown)
+        return verdict("differs", "fingerprints_differ")
+    return verdict("undecidable", "fingerprints_between")
 
 
 def _nonfinite(left: Mapping[str, float], right: Mapping[str, float]) -> Verdict | None:

@@ -44,6 +44,7 @@ _FIGURES = {
     "largest": "max_abs_error",
     "smallest": "smallest_passing_tolerance",
     "likeness": "correlation",
+    "estimate": "estimated_rel_l2",
 }
 
 
