@@ -83,6 +83,30 @@ def test_a_call_is_named_by_its_path_its_pair_or_its_entry(tmp_path, capsys, key
     assert sorted(os.listdir(folder)) == ["call.json", "left.npz", "reproduce.py", "right.npz"]
 
 
+def test_each_call_of_a_layer_is_named_by_its_number(tmp_path):
+    def twice(eps):
+        entries = [
+            Entry(
+                f"Module.act.LayerNorm.forward.{number}.{role}.0",
+                Site("module", "act", number, "forward", role, "0"),
+                ArrayInMemory(values),
+                order=2 * number + place,
+                layer="LayerNorm",
+            )
+            for number, given in enumerate((X, 3 * X))
+            for place, (role, values) in enumerate([("input", given), ("output", norm(given, eps))])
+        ]
+        return Dump.from_entries(entries)
+
+    cmp = tnb.compare(twice(1e-1), twice(1e-5), diagnose=False)
+    for key, given in (("act", X), ("act #0", X), ("act #1", 3 * X)):
+        folder = tnb.export_reproduction(cmp, key, tmp_path / key)
+        with np.load(folder / "left.npz") as stored:
+            assert any(np.array_equal(stored[name], given) for name in stored)
+    with pytest.raises(EntryNotFoundError, match="act #1"):
+        tnb.export_reproduction(cmp, "act #2", tmp_path / "none")
+
+
 def test_it_runs_in_a_process_that_does_not_have_this_package(tmp_path):
     folder = tnb.export_reproduction(faulty(), "body.norm", tmp_path / "norm")
     program = (

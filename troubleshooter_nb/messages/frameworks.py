@@ -22,7 +22,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "cpu_only": ("{name!r}: compiled code writes npy files on CPU only; {ways}", "{name!r}：编译代码只能在 CPU 上写 npy 文件；{ways}"),
     "ways": ("use output_mode=\"print\", or run this part in PYNATIVE mode without jit", "请用 output_mode=\"print\"，或在 PYNATIVE 模式下、不用 jit 运行这一部分"),
     "not_saved": ("{name!r} is no tensor, array, number, list, tuple or dict", "{name!r} 不是张量、数组、数、列表、元组或字典"),
-    "graph_mode": ("GRAPH_MODE calls no hook of a cell, so nothing can be recorded; call mindspore.set_context(mode=mindspore.PYNATIVE_MODE) first, or use save() and save_grad() in the network", "GRAPH_MODE 不调用 cell 的任何 hook，因此无法记录；请先调用 mindspore.set_context(mode=mindspore.PYNATIVE_MODE)，或在网络中使用 save() 与 save_grad()"),
+    "graph_mode": ("GRAPH_MODE calls no hook of a cell, so nothing can be recorded; call mindspore.set_context(mode=mindspore.PYNATIVE_MODE) first, or use save() and save_grad() of troubleshooter_nb in the network", "GRAPH_MODE 不调用 cell 的任何 hook，因此无法记录；请先调用 mindspore.set_context(mode=mindspore.PYNATIVE_MODE)，或在网络中使用 troubleshooter_nb 的 save() 与 save_grad()"),
     "no_operators": ("single operators are seen from MindSpore 2.9 on, this is {version}; record cells only", "从 MindSpore 2.9 起才能看到单个算子，当前为 {version}；请只记录 cell"),
     "no_values": ("this {dtype} tensor of MindSpore gives no values: {why}", "这个 MindSpore {dtype} 张量没有数值：{why}"),
 }

@@ -43,8 +43,8 @@ def export_reproduction(cmp: Comparison, call: str | int, folder: str | PathLike
     cmp : Comparison
         Of recordings with values.
     call : str or int
-        The path of a layer, of which the first call that differs is taken; the name of an entry; or
-        the number of a pair.
+        The path of a layer, of which the first call that differs is taken, or with the call's own
+        number (``"act #1"``); the name of an entry; or the number of a pair.
     folder : path
         New or empty; it appears whole or not at all.
 
@@ -123,12 +123,13 @@ def _row_of(cmp: Comparison, key: str | int) -> int:
 
 
 def _paths(cmp: Comparison, row: int) -> set[str]:
-    """Paths of both entries of a row that belong to calls."""
+    """Paths of both entries of a row that belong to calls, alone and with the number of the call."""
     found = set()
     for side, dump in zip(_SIDES, (cmp.pairing.left, cmp.pairing.right), strict=True):
         entry = int(cmp.columns[f"{side}_entry"][row])
         if entry >= 0 and dump.columns["kind"][entry] in ("module", "api"):
-            found.add(str(dump.columns["path"][entry]))
+            path, call = dump.columns["path"][entry], dump.columns["call"][entry]
+            found |= {str(path), f"{path} #{call}"}
     return found
 
 
