@@ -48,6 +48,9 @@ def cell_problems(cell: nbformat.NotebookNode) -> list[str]:
             found.append("has outputs")
         if cell.execution_count is not None:
             found.append("has an execution count")
+        # Where nothing is said, Notebook 7 and nbclassic fold a long answer into a window.
+        if cell.metadata.get("scrolled") is not False:
+            found.append("its output may be folded")
         lines = [line for line in cell.source.splitlines() if line.strip(" \t")]
         code = [line for line in lines if not line.lstrip().startswith("#")]
         if len(code) > MOST_CODE_LINES:
@@ -93,13 +96,10 @@ def test_stored_notebooks_are_clean():
 def notebook():
     parameters = new_code_cell('# a number\nrtol = 1e-3\nfiles: list = ["a", "b"]\nseed = -1')
     parameters.metadata["tags"] = ["parameters"]
-    return new_notebook(
-        cells=[
-            new_markdown_cell("# Where do they differ?"),
-            parameters,
-            new_code_cell("# see https://a.org/home and data/work/x\nrtol * 2"),
-        ]
-    )
+    shown = new_code_cell("# see https://a.org/home and data/work/x\nrtol * 2")
+    for cell in (parameters, shown):
+        cell.metadata["scrolled"] = False
+    return new_notebook(cells=[new_markdown_cell("# Where do they differ?"), parameters, shown])
 
 
 def test_a_clean_notebook_has_no_problems(notebook):
@@ -112,6 +112,10 @@ def no_title(notebook):
 
 def an_output(notebook):
     notebook.cells[2].outputs = [new_output("stream", text="0.002")]
+
+
+def an_output_in_a_window(notebook):
+    del notebook.cells[2].metadata["scrolled"]
 
 
 def an_execution_count(notebook):
@@ -165,6 +169,7 @@ def an_unknown_cell_type(notebook):
     [
         (no_title, "not a markdown title"),
         (an_output, "cell 2: has outputs"),
+        (an_output_in_a_window, "cell 2: its output may be folded"),
         (an_execution_count, "cell 2: has an execution count"),
         (a_home_folder, "cell 2: local path"),
         (a_windows_path, "cell 0: local path"),

@@ -192,9 +192,9 @@ def test_no_space_follows_a_full_stop_where_a_cause_acts_at_several_pairs():
     evidence = {"left": True, "right": False, "before": 0.3, "residual": 2e-8, "pairs": [3, 4, 5]}
     one = finding("eval_train_mode", evidence)
     said = cause_sentences([one], "zh", 3)[0].whole
-    assert said.endswith("。共 3 对如此：#3, #4, #5。")
+    assert said.endswith("。共 3 对如此（#3, #4, #5）。")
     elsewhere = cause_sentences([one], "zh", 9)[0].whole
     assert "。作用于 #3。" in elsewhere
     assert "。 " not in said + elsewhere + cause_repair(one, "zh")
     english_text = cause_sentences([one], "en", 3)[0].whole
-    assert english_text.endswith("is left. The same at 3 pairs: #3, #4, #5.")
+    assert english_text.endswith("is left. The same at 3 pairs (#3, #4, #5).")

@@ -73,13 +73,13 @@ def test_a_large_map_stays_below_the_height_at_which_notebook_7_scrolls(edits):
 
 def test_the_first_rows_are_seen_and_the_others_are_counted():
     text = large(100)._repr_html_()
-    assert "<summary>94 more</summary>" in text
-    assert "<summary>34 more</summary>" in text
-    before, _, _ = text.partition("<summary>94 more</summary>")
+    assert '<summary style="display:list-item">94 more</summary>' in text
+    assert '<summary style="display:list-item">34 more</summary>' in text
+    before, _, _ = text.partition('<summary style="display:list-item">94 more</summary>')
     assert before.count("<tr") == 1 + 6
     assert "model.layers.0.part5.weight" in before
     with option_context(language="zh"):
-        assert "<summary>另有 94 项</summary>" in large(100)._repr_html_()
+        assert '<summary style="display:list-item">另有 94 项</summary>' in large(100)._repr_html_()
 
 
 def test_a_large_pairing_stays_below_it_as_well():
@@ -93,8 +93,8 @@ def test_a_large_pairing_stays_below_it_as_well():
     assert lines.seen <= 30
     assert lines.all > 70
     text = pairing._repr_html_()
-    assert text.count("<summary>24 more</summary>") == 2
-    assert "<summary>4 more</summary>" in text
+    assert text.count('<summary style="display:list-item">24 more</summary>') == 2
+    assert '<summary style="display:list-item">4 more</summary>' in text
 
 
 def test_a_small_map_stands_open():

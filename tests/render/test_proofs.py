@@ -138,7 +138,7 @@ def test_a_cause_that_acts_elsewhere_says_where_and_others_are_named():
     ]
     said = [one.whole for one in cause_sentences(found, "en", 8)]
     assert "It acts at #7." in said[0]
-    assert "The same at 2 pairs: #7, #9." in said[0]
+    assert "The same at 2 pairs (#7, #9)." in said[0]
     assert said[2] == "Also possible: One side's kernel is not exact (40%, #9)."
     # What acts behind the first difference does not explain it.
     said = [one.whole for one in cause_sentences(found[:1], "en", 3)]

@@ -51,6 +51,7 @@ KEPT_TAGS = set(
 )
 KEPT_PROPERTIES = set(
     [
+        "display",  # nbclassic alone keeps it, and needs it for triangles: the others have them
         "color",
         "background",
         "width",

@@ -57,7 +57,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "cause_likely": ("Likely cause ({confidence} sure): {cause}.", "可能的原因（置信度 {confidence}）：{cause}。"),
     "cause_possible": ("Possible cause ({confidence} sure): {cause}.", "或许的原因（置信度 {confidence}）：{cause}。"),
     "cause_at": ("It acts at #{number}.", "作用于 #{number}。"),
-    "cause_places": ("The same at {count} pairs: {pairs}.", "共 {count} 对如此：{pairs}。"),
+    "cause_places": ("The same at {count} pairs ({pairs}).", "共 {count} 对如此（{pairs}）。"),
     "causes_besides": ("Also possible: {causes:;}.", "其他可能：{causes:;}。"),
     "causes_elsewhere": ("Of other pairs: {causes:;}.", "其他配对：{causes:;}。"),
     "no_cause": ("No known cause explains its values.", "没有已知原因能解释此处的数值。"),

@@ -114,7 +114,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "check_these": ("Check these pairs ({count})", "请检查这些配对（{count}）"),
     "certain": ("{count} certain pairs", "{count} 对确定的配对"),
     "look_first": ("Look at these first ({count})", "先看这些（{count}）"),
-    "tensors": ("{count:,} tensors · {size:,} elements", "{count:,} 个张量 · {size:,} 个元素"),
+    "tensors": ("{count:,} {count:tensor|tensors} · {size:,} {size:element|elements}", "{count:,} 个张量 · {size:,} 个元素"),
     "map_coverage": ("{share} of the elements have a target; {renamed} renamed, {changed} transformed, {dropped} dropped", "{share} 的元素有去处；改名 {renamed} 项，变换 {changed} 项，丢弃 {dropped} 项"),
     "unmatched_sources": ("{count} of the source go nowhere: {names}", "源中 {count} 项没有去处：{names}"),
     "unmatched_targets": ("{count} of the target keep their values: {names}", "目标中 {count} 项保持原值：{names}"),

@@ -114,7 +114,9 @@ def heading(text: str, remark: str = "") -> Markup:
 
 def details(summary: Iterable[object], *children: object, opened: bool = False) -> Markup:
     """A collapsible block; the only kind that works in every viewer."""
-    return element("details", element("summary", *summary), *children, open=opened)
+    # nbclassic's own style takes the triangle away.
+    head = element("summary", *summary, style="display:list-item")
+    return element("details", head, *children, open=opened)
 
 
 def table(

@@ -123,7 +123,7 @@ def _row_of(cmp: Comparison, key: str | int) -> int:
 
 
 def _paths(cmp: Comparison, row: int) -> set[str]:
-    """Paths of both entries of a row that belong to calls, alone and with the number of the call."""
+    """Paths of both entries of a row that belong to calls, alone and with the call's number."""
     found = set()
     for side, dump in zip(_SIDES, (cmp.pairing.left, cmp.pairing.right), strict=True):
         entry = int(cmp.columns[f"{side}_entry"][row])
