@@ -54,7 +54,7 @@ def rows(pairing):
 
 def documented():
     """The column table of the docstring: name -> (dtype, meaning)."""
-    table = re.search(r"::\n\n(.*?)\n    left, right : Dump", Pairing.__doc__, re.S)[1]
+    table = re.search(r"::\n\n(.*?)\n *left, right : Dump", Pairing.__doc__, re.S)[1]
     found = {}
     for line in table.splitlines():
         names, dtype, meaning = re.split(r"\s{2,}", line.strip(), maxsplit=2)

@@ -169,17 +169,22 @@ UNSTACK = Kind(
 def _added(sources: Sequence[Spec]) -> list[Spec]:
     if len({source.shape for source in sources}) > 1:
         raise MisfitError(Message("transforms.add_unlike"))
+    return [Spec(sources[0].shape, _of_sum([source.dtype for source in sources]))]
+
+
+def _of_sum(dtypes: Sequence[np.dtype]) -> np.dtype:
+    """The dtype of a sum; float32 of two that only newer ml_dtypes know one for, and then this."""
     try:
-        dtype = np.result_type(*(source.dtype for source in sources))
+        return np.result_type(*dtypes)
     except TypeError:  # as of float16 and bfloat16
-        raise MisfitError(_several_dtypes(sources)) from None
-    return [Spec(sources[0].shape, dtype)]
+        return np.dtype(np.float32)
 
 
 def _sum(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    total = arrays[0]
+    dtype = _of_sum([array.dtype for array in arrays])
+    total = arrays[0].astype(dtype, copy=False)
     for array in arrays[1:]:
-        total = total + array
+        total = total + array.astype(dtype, copy=False)
     return [np.asarray(total)]
 
 
