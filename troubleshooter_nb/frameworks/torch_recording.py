@@ -889,7 +889,7 @@ def state() -> tuple[bool, str]:
 
 def random_state() -> np.ndarray:
     """State of the generator of the host."""
-    return np.array(torch.get_rng_state())
+    return torch.get_rng_state().numpy().copy()
 
 
 def recover(grad: bool) -> None:
