@@ -378,3 +378,27 @@ def test_what_is_no_network_and_a_record_without_calls_are_refused():
         tnb.replay(3, {"a": np.ones(2)})
     with pytest.raises(ArgumentError, match="no calls of layers"):
         tnb.replay(nn.Linear(2, 2), {"a": np.ones(2)})
+
+
+class Odd(nn.Module):
+    """Of no known class, and without a setting that says how it is set."""
+
+    def __init__(self, factor):
+        super().__init__()
+        self.wave = lambda x: torch.sin(x * factor)
+
+    def forward(self, x):
+        return self.wave(x) + x.roll(1, 0)
+
+
+def test_a_layer_of_no_known_class_is_to_be_replayed_on_what_the_other_run_recorded():
+    nets, runs = [], []
+    for factor in (1.3, 1.0):
+        torch.manual_seed(0)
+        nets.append(nn.Sequential(nn.Linear(6, 6), Odd(factor), nn.Linear(6, 3)))
+        with tnb.record(nets[-1]) as recording:
+            nets[-1](torch.linspace(-1, 1, 96).reshape(16, 6))
+        runs.append(recording.dump)
+    text = " ".join(str(tnb.compare(*runs, left_net=nets[0]).explain()).split())
+    assert "Computed again as GELU: on the left it misses by" in text
+    assert "on what the other run recorded: tnb.replay(left_net, right)." in text
