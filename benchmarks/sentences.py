@@ -105,8 +105,8 @@ def main() -> int:
             str(found), found._repr_html_()
             for finding in found.findings:
                 proofs.setdefault(finding.cause, (explained, name))
-    for id, one in (told_in_tests(options.told) if options.told else {}).items():
-        said.setdefault(id, one)
+    if options.told:
+        said = told_in_tests(options.told) | said
     for table, messages in TABLES.items():
         ids = [f"{table}.{key}" for key in messages.MESSAGES]
         print(f"== {table}: {sum(id in said for id in ids)} of {len(ids)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -41,6 +42,15 @@ import pytest
 @pytest.mark.torch
 @pytest.mark.notebook
 def test_marked(): raise AssertionError
+""",
+    "test_tells.py": """
+import pytest
+import troubleshooter_nb as tnb
+from troubleshooter_nb.messages import Message
+def test_tells():
+    Message("files.path_empty")
+    with pytest.raises(FileNotFoundError):
+        tnb.open_dump("nowhere")
 """,
 }
 
@@ -95,3 +105,13 @@ def test_require_all_turns_a_skip_into_a_failure(outcome):
 
 def test_the_core_switch_deselects_marked_tests(outcome):
     assert "1 deselected" in outcome("test_marked.py", TNB_CORE="1", TNB_REQUIRE_ALL="1")[1]
+
+
+def test_what_the_package_tells_is_noted_with_the_test_and_not_what_a_test_does(outcome, tmp_path):
+    folder = tmp_path / "told"
+    code, said = outcome("test_tells.py", TNB_TOLD=str(folder))
+    assert code == 0, said
+    (file,) = folder.glob("*.jsonl")
+    told = {id: test for id, _, test in map(json.loads, file.read_text().splitlines())}
+    assert told["files.not_there"] == "test_tells.py::test_tells"
+    assert "files.path_empty" not in told

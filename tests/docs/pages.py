@@ -49,11 +49,11 @@ FENCE = re.compile(r"^( *)```(\S*)\n(.*?)^\1```$", re.DOTALL | re.MULTILINE)
 BARS = re.compile(r"[·▁▂▃▄▅▆▇█]+")
 NUMBER = re.compile(r"[-−]?\d+\.\d+(e[-+]?\d+)?%?|\d+e[-+]?\d+|\d+%|\d+(\.\d+)? (ms|s)\b|line \d+")
 
-# How many settings of a run are alike, if any, depends on the frameworks that are loaded.
 # Whether sums of a layer are equal to the bit is the processor's; so is where the line ends then.
 CREATED = re.compile(
     r"its inputs (are equal, its output differs|differ by \S+ only, its output) by .*$"
 )
+# How many settings of a run are alike, if any, depends on the frameworks that are loaded.
 COUNT = re.compile(r"[(（]\d+[)）]$")
 SETTINGS = ("✓ run settings", "✓ 运行设置")
 

@@ -723,3 +723,19 @@ def test_fingerprints_of_integers_are_exact():
     integers = np.dtype(np.int64), np.dtype(np.int64)
     assert judge_fingerprints(0.0, 5.0, Tolerance(), size=4, dtypes=integers).name == "pass"
     assert judge_fingerprints(1.0, 5.0, Tolerance(), size=4, dtypes=integers).name == "differs"
+
+
+@pytest.mark.parametrize(
+    ("apart", "dtype", "expected"),
+    [
+        (1e-6, "float32", ("pass", "fingerprints_agree")),
+        (1e-4, "float16", ("rounding", "fingerprints_rounding")),
+        (1.2e-5, "float32", ("undecidable", "fingerprints_between")),
+        (1e-1, "float32", ("differs", "fingerprints_differ")),
+    ],
+)
+def test_a_distance_by_fingerprints_is_judged(apart, dtype, expected):
+    dtypes = (np.dtype(dtype),) * 2
+    tolerance = Tolerance(rtol=1e-5, atol=1e-9)
+    found = judge_fingerprints(apart, 1.0, tolerance, size=1000, dtypes=dtypes)
+    assert (found.name, found.reason) == expected

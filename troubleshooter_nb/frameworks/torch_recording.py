@@ -889,7 +889,7 @@ def state() -> tuple[bool, str]:
 
 def random_state() -> np.ndarray:
     """State of the generator of the host."""
-    return torch.get_rng_state().numpy().copy()
+    return torch.get_rng_state().numpy()
 
 
 def recover(grad: bool) -> None:

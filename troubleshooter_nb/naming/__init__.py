@@ -55,6 +55,7 @@ from troubleshooter_nb.naming.site import (
     Role,
     Site,
     is_whole_gradient,
+    numbered,
     place_text,
 )
 
@@ -85,6 +86,7 @@ __all__ = [
     "likely_parameter",
     "model_numbers",
     "natural_key",
+    "numbered",
     "parameter_leaf",
     "parameters_of_gradients",
     "parse_msprobe_call",

@@ -50,6 +50,11 @@ def is_whole_gradient(kind: str, role: str) -> bool:
     return role == "gradient" and kind in ("module", "api")
 
 
+def numbered(path: str, call: int) -> str:
+    """One call of several of a layer or operator, counted from 0: ``act #1``."""
+    return f"{path} #{call}"
+
+
 def place_text(kind: str, path: str, call: int, direction: str, role: str, slot: str) -> str:
     """A site in short: ``mlp.weight (grad)``, ``Functional.relu #1 input 0``; or just its path.
 
@@ -58,7 +63,7 @@ def place_text(kind: str, path: str, call: int, direction: str, role: str, slot:
     if not path or kind not in CALL_KINDS:
         return f"{path} (grad)" if path and role == "gradient" else path
     is_parameter = role == "parameter"
-    place = path if is_parameter or not call else f"{path} #{call}"
+    place = path if is_parameter or not call else numbered(path, call)
     words = [role if role != "gradient" else "", *slot.split()]
     part = f".{slot}" if is_parameter else "".join(f" {word}" for word in words if word)
     is_gradient = direction == "backward" or role == "gradient"

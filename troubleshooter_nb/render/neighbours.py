@@ -7,6 +7,7 @@ from typing import Any
 
 from troubleshooter_nb.edges import Called, Neighbours
 from troubleshooter_nb.messages import Message, joined, told
+from troubleshooter_nb.naming import numbered
 
 _MOST = 4  # calls that are named
 _SIDES = ("left", "right")
@@ -82,5 +83,5 @@ def _listed(calls: Sequence[Called]) -> str:
 
 def _name(call: Called) -> str:
     """As names of entries say it: the first visit has no number."""
-    name = f"{call.name} #{call.number}" if call.number else call.name
+    name = numbered(call.name, call.number) if call.number else call.name
     return f"{name} output {call.result}" if call.result else name

@@ -17,6 +17,7 @@ from troubleshooter_nb.errors import ArgumentError, EntryNotFoundError, check_ki
 from troubleshooter_nb.formats.aside import folder_whole
 from troubleshooter_nb.messages import Message, language_in_force
 from troubleshooter_nb.metrics.floats import computable
+from troubleshooter_nb.naming import numbered
 from troubleshooter_nb.naming.characters import printable
 from troubleshooter_nb.naming.closeness import closest
 from troubleshooter_nb.ranges import whole
@@ -128,8 +129,8 @@ def _paths(cmp: Comparison, row: int) -> set[str]:
     for side, dump in zip(_SIDES, (cmp.pairing.left, cmp.pairing.right), strict=True):
         entry = int(cmp.columns[f"{side}_entry"][row])
         if entry >= 0 and dump.columns["kind"][entry] in ("module", "api"):
-            path, call = dump.columns["path"][entry], dump.columns["call"][entry]
-            found |= {str(path), f"{path} #{call}"}
+            path = str(dump.columns["path"][entry])
+            found |= {path, numbered(path, dump.columns["call"][entry])}
     return found
 
 
