@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measuring.byhand import only_read
+from measuring.byhand import only_read, read_tensors
 
 import troubleshooter_nb as tnb
 
@@ -75,14 +75,14 @@ def measured(left: Path, right: Path, rounds: int) -> dict[str, Any]:
     """What is found, and what finding it costs beside comparing alone.
 
     Seconds are those of the best round: ``cpu`` and ``seconds`` of the diagnosis, ``plain_cpu`` of
-    the comparison, ``reading_...`` of reading the files once. ``mib`` and ``bytes`` are memory and
-    what was read, of the diagnosis as well.
+    the comparison, ``reading_...`` of reading every tensor of both sides once. ``mib`` and
+    ``bytes`` are memory and what was read, of the diagnosis as well.
     """
     found: list[Any] = []
     ways: dict[str, Callable[[], object]] = {
         "plain": lambda: tnb.compare(left, right, diagnose=False, progress=False),
         "default": lambda: found.append(tnb.compare(left, right, progress=False)),
-        "reading": lambda: only_read(left, right),
+        "reading": lambda: read_tensors(left, right),
     }
     warm()
     only_read(left, right)  # fills the page cache

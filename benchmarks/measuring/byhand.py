@@ -85,6 +85,20 @@ def only_read(*places: Path) -> None:
             os.close(descriptor)
 
 
+def read_tensors(*places: Path) -> None:
+    """Every tensor of `.npy` and `.safetensors` files in memory of its own, as one loads them."""
+    for place in places:
+        for file in map(Path, _files(place)):
+            if file.suffix == ".npy":
+                np.load(file)
+            elif file.suffix == ".safetensors":
+                with file.open("rb") as opened:
+                    header = json.loads(opened.read(int.from_bytes(opened.read(8), "little")))
+                    header.pop("__metadata__", None)
+                    for begin, end in sorted(said["data_offsets"] for said in header.values()):
+                        np.fromfile(opened, np.uint8, end - begin)
+
+
 def _files(place: Path) -> Iterator[str]:
     if place.is_file():
         yield str(place)
