@@ -155,3 +155,26 @@ def test_columns_take_little_memory_besides_themselves():
     finally:
         tracemalloc.stop()
     assert peak - rows.nbytes < 80 * ranges.READ_BLOCK  # int64 places and masks of a block
+
+
+def test_what_is_read_while_ranges_are_gathered_does_not_overwrite_them():
+    # A source side by side with one that gathers its own: both want memory at the same time.
+    values = np.arange(400, dtype=np.float32).reshape(40, 10)
+
+    def turned(start, stop, into):
+        rows = np.arange(start // 10, -(-stop // 10))
+        return gathered(plain, values.dtype, values.size - 10 * (rows + 1), 10).reshape(-1)
+
+    def plain(start, stop, into):
+        into[:] = values.reshape(-1)[start:stop]
+        return into
+
+    def both(start, stop, into):
+        assert (start, stop) == (0, 800)
+        into[:400] = -values.reshape(-1)
+        into[400:] = turned(0, 400, None)
+        return into
+
+    order = np.concatenate([[0, 79], np.random.default_rng(0).permutation(80)])
+    found = gathered(both, values.dtype, 10 * order, 10)
+    np.testing.assert_array_equal(found, np.concatenate([-values, values[::-1]])[order])

@@ -6,7 +6,7 @@ import itertools
 import math
 import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -132,7 +132,8 @@ def gathered(read: Read, dtype: np.dtype, starts: Starts, length: int) -> np.nda
         and high - low <= READ_BLOCK
         and gaps <= READ_THROUGH_BYTES // dtype.itemsize
     ):
-        _take(unsigned(read(low, high, None)), firsts - low, unsigned(rows))
+        with _scratch.of(high - low, dtype) as memory:
+            _take(unsigned(read(low, high, memory)), firsts - low, unsigned(rows))
         return rows
     order = None
     if np.any(firsts[1:] < firsts[:-1]):
@@ -158,6 +159,25 @@ def gathered(read: Read, dtype: np.dtype, starts: Starts, length: int) -> np.nda
         if order is not None:
             raw[order[begin:end]] = some
     return rows
+
+
+class _Scratch(threading.local):
+    """Memory of each thread for what is read and then gathered from: new pages cost more."""
+
+    def __init__(self) -> None:
+        self._kept: np.ndarray | None = None
+
+    @contextmanager
+    def of(self, count: int, dtype: np.dtype) -> Iterator[np.ndarray]:
+        """An array of so many elements, of any content; whoever asks meanwhile gets another."""
+        size, memory, self._kept = count * dtype.itemsize, self._kept, None
+        if memory is None or len(memory) < size:
+            memory = np.empty(size, np.uint8)
+        yield memory[:size].view(dtype)
+        self._kept = memory
+
+
+_scratch = _Scratch()
 
 
 def _take(values: np.ndarray, places: np.ndarray, into: np.ndarray) -> None:

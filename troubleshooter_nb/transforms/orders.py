@@ -29,6 +29,7 @@ from troubleshooter_nb.transforms.spec import Spec
 # Orders of equal blocks that are asked for: halves, gates of a GRU, gates of an LSTM.
 _KNOWN_ORDERS = ((1, 0), (1, 0, 2), (0, 2, 1, 3))
 _MOST_RANGES_SAID = 6
+_ORDERS_KEPT = 1 << 6
 _MOST_RUNS = 1 << 26  # that rows are repeated in
 
 RowsOf = Callable[..., tuple[int, Runs]]
@@ -122,14 +123,14 @@ BLOCKS = Kind(
 def _taken_rows(source: Spec, axis: int, ranges: tuple[str, ...]) -> tuple[int, Runs]:
     at = axis_of(axis, len(source.shape))
     runs = _runs_said(ranges)
-    if not len(runs) or int(runs.sum(1).max()) > source.shape[at]:
+    if not len(runs) or int((runs[:, 0] + runs[:, 1]).max()) > source.shape[at]:
         said = {"axis": axis, "length": source.shape[at]}
         raise MisfitError(Message("transforms.no_such_rows", **said))
     return at, runs
 
 
-# A map asks the same of a row several times.
-@lru_cache(maxsize=1 << 6)
+# A map asks the same of a row several times, and of many rows.
+@lru_cache(maxsize=_ORDERS_KEPT)
 def _runs_said(ranges: tuple[str, ...]) -> Runs:
     ends = [word.partition(":") for word in ranges]
     firsts = np.array([int(first) for first, _, _ in ends], np.int64)
@@ -146,10 +147,16 @@ def _put_back(
     length = _one_length(sources, axis)
     if length is None:
         return None
-    _, runs = _taken_rows(sources[0], axis, ranges)
-    order = order_of(runs)
-    kept, places = np.unique(order, return_index=True)
-    return ("take", (axis, *ranges_of(runs_of(places)))) if len(kept) == length else None
+    _taken_rows(sources[0], axis, ranges)  # that there are such rows
+    back = _ranges_back(length, ranges)
+    return ("take", (axis, *back)) if back else None
+
+
+@lru_cache(maxsize=_ORDERS_KEPT)
+def _ranges_back(length: int, ranges: tuple[str, ...]) -> tuple[str, ...]:
+    """Which of the rows taken each of `length` is; empty where one is missing."""
+    kept, places = np.unique(order_of(_runs_said(ranges)), return_index=True)
+    return ranges_of(runs_of(places)) if len(kept) == length else ()
 
 
 def _lost_rows(sources: Sequence[Spec], axis: int, ranges: tuple[str, ...]) -> str:
