@@ -132,14 +132,14 @@ def gathered(read: Read, dtype: np.dtype, starts: Starts, length: int) -> np.nda
         and high - low <= READ_BLOCK
         and gaps <= READ_THROUGH_BYTES // dtype.itemsize
     ):
-        with _scratch.of(high - low, dtype) as memory:
+        with _scratch.lent(high - low, dtype) as memory:
             _take(unsigned(read(low, high, memory)), firsts - low, unsigned(rows))
         return rows
     order = None
     if np.any(firsts[1:] < firsts[:-1]):
         order = np.argsort(firsts, kind="stable")
         firsts = firsts[order]
-    raw, buffer = unsigned(rows), np.empty(0, dtype)
+    raw = unsigned(rows)
     is_next = firsts[1:] - firsts[:-1] == length
     for begin, end in _together(firsts, length, READ_THROUGH_BYTES // dtype.itemsize):
         first, last = int(firsts[begin]), int(firsts[end - 1]) + length
@@ -151,33 +151,37 @@ def gathered(read: Read, dtype: np.dtype, starts: Starts, length: int) -> np.nda
             for number in range(begin, end):
                 _fill(rows[number if order is None else order[number]], read, int(firsts[number]))
             continue
-        if len(buffer) < last - first:
-            buffer = np.empty(last - first, dtype)
-        values = unsigned(read(first, last, buffer[: last - first]))
         some = np.empty((end - begin, length), raw.dtype) if order is not None else raw[begin:end]
-        _take(values, firsts[begin:end] - first, some)
+        with _scratch.lent(last - first, dtype) as memory:
+            _take(unsigned(read(first, last, memory)), firsts[begin:end] - first, some)
         if order is not None:
             raw[order[begin:end]] = some
     return rows
 
 
-class _Scratch(threading.local):
-    """Memory of each thread for what is read and then gathered from: new pages cost more."""
+class Scratch(threading.local):
+    """Memory that each thread keeps to read into: new pages cost as much as reading, or more."""
 
     def __init__(self) -> None:
-        self._kept: np.ndarray | None = None
+        self._kept = np.empty(0, np.uint8)
+
+    def of(self, count: int, dtype: np.dtype) -> np.ndarray:
+        """An array of so many elements, of any content, until this thread asks again."""
+        size = count * dtype.itemsize
+        if len(self._kept) < size:
+            self._kept = np.empty(size, np.uint8)
+        return self._kept[:size].view(dtype)
 
     @contextmanager
-    def of(self, count: int, dtype: np.dtype) -> Iterator[np.ndarray]:
-        """An array of so many elements, of any content; whoever asks meanwhile gets another."""
-        size, memory, self._kept = count * dtype.itemsize, self._kept, None
-        if memory is None or len(memory) < size:
-            memory = np.empty(size, np.uint8)
-        yield memory[:size].view(dtype)
-        self._kept = memory
+    def lent(self, count: int, dtype: np.dtype) -> Iterator[np.ndarray]:
+        """The same until the end of the context: whoever asks meanwhile gets other memory."""
+        memory = self.of(count, dtype)
+        kept, self._kept = self._kept, np.empty(0, np.uint8)
+        yield memory
+        self._kept = kept
 
 
-_scratch = _Scratch()
+_scratch = Scratch()
 
 
 def _take(values: np.ndarray, places: np.ndarray, into: np.ndarray) -> None:

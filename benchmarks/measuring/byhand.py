@@ -7,6 +7,7 @@ import math
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import ml_dtypes
 import numpy as np
@@ -31,10 +32,16 @@ def safetensors_pairs(left: Path, right: Path) -> Iterator[tuple[np.ndarray, np.
 
 def _tensors(path: Path) -> Iterator[np.ndarray]:
     with path.open("rb") as file:
-        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-        for said in header.values():
+        for said in _stored(file):
             count = math.prod(said["shape"])
             yield np.fromfile(file, _DTYPES[said["dtype"]], count).reshape(said["shape"])
+
+
+def _stored(file: BinaryIO) -> list[dict[str, Any]]:
+    """What the header of a safetensors file says of its tensors, as they lie behind it."""
+    header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+    header.pop("__metadata__", None)
+    return sorted(header.values(), key=lambda said: said["data_offsets"])
 
 
 def plain_numpy(pairs: Pairs) -> None:
@@ -93,9 +100,8 @@ def read_tensors(*places: Path) -> None:
                 np.load(file)
             elif file.suffix == ".safetensors":
                 with file.open("rb") as opened:
-                    header = json.loads(opened.read(int.from_bytes(opened.read(8), "little")))
-                    header.pop("__metadata__", None)
-                    for begin, end in sorted(said["data_offsets"] for said in header.values()):
+                    for said in _stored(opened):
+                        begin, end = said["data_offsets"]
                         np.fromfile(opened, np.uint8, end - begin)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections import Counter, defaultdict
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, as_completed
@@ -26,7 +25,7 @@ from troubleshooter_nb.metrics.sketches import summarise_with_sketch
 from troubleshooter_nb.metrics.summary import magnitudes, summarise
 from troubleshooter_nb.metrics.verdict import Tolerance
 from troubleshooter_nb.pairing import Side
-from troubleshooter_nb.ranges import Reading, reading
+from troubleshooter_nb.ranges import Reading, Scratch, reading
 from troubleshooter_nb.thresholds import (
     BATCH_ELEMENTS,
     BATCH_PAIRS,
@@ -40,8 +39,7 @@ SLICE = SLICE_BLOCKS * FIGURES_BLOCK
 _RUN = 8 * FIGURES_BLOCK
 _ALIGNED = 64  # bytes of a cache line
 _SIDES: tuple[Side, Side] = ("left", "right")
-# New pages for every tensor cost more than comparing it.
-_memory = threading.local()
+_scratch = {side: Scratch() for side in _SIDES}
 
 # The statistics of a tensor whose partner has no values, with its fingerprint where that has one,
 # or what a read error says.
@@ -309,7 +307,7 @@ class _Room:
         self.side = side
         sources = [(getattr(piece, side), piece.stop) for piece in pieces]
         sizes = [count * one.dtype.itemsize for one, count in sources if not _lies_in_memory(one)]
-        self.free = _kept(side, sum(map(_padded, sizes)))
+        self.free = _scratch[side].of(sum(map(_padded, sizes)), np.dtype(np.uint8))
 
     def read(self, piece: Piece) -> np.ndarray:
         """All values of a pair on this side, where they lie if they are in memory."""
@@ -385,17 +383,7 @@ def _read(opened: Reading, source: ArraySource, start: int, stop: int, side: Sid
     """Stored values: where they lie, or in memory that the next call for this side uses again."""
     if _lies_in_memory(source):
         return opened.read(start, stop)
-    size = (stop - start) * source.dtype.itemsize
-    return opened.read(start, stop, _kept(side, size).view(source.dtype))
-
-
-def _kept(side: Side, size: int) -> np.ndarray:
-    """So many bytes of this thread's memory for a side."""
-    memory: np.ndarray | None = getattr(_memory, side, None)
-    if memory is None or len(memory) < size:
-        memory = np.empty(size, np.uint8)
-        setattr(_memory, side, memory)
-    return memory[:size]
+    return opened.read(start, stop, _scratch[side].of(stop - start, source.dtype))
 
 
 def threads() -> int:

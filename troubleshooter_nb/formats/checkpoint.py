@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -17,11 +16,12 @@ from troubleshooter_nb.formats.companions import companions
 from troubleshooter_nb.messages import Message, joined
 from troubleshooter_nb.metrics.floats import arithmetic_of, native_order
 from troubleshooter_nb.naming import Site, site_of_parameter, without_wrappers
+from troubleshooter_nb.ranges import Scratch
 
 _MOST_TIED_SHOWN = 3
 _MOST_NAMES_SHOWN = 4
 _BLOCK = 1 << 20  # values written at a time
-_memory = threading.local()
+_scratch = Scratch()
 
 
 class Stored(NamedTuple):
@@ -91,16 +91,7 @@ def blocks_of(source: ArraySource) -> Iterator[np.ndarray]:
     size = math.prod(source.shape)
     for start in range(0, size, _BLOCK):
         stop = min(start + _BLOCK, size)
-        yield source.read(start, stop, _lent(stop - start, source.dtype))
-
-
-def _lent(count: int, dtype: np.dtype) -> np.ndarray:
-    """Memory that this thread used for the block before: new pages cost as much as the reading."""
-    memory: np.ndarray | None = getattr(_memory, "block", None)
-    size_bytes = count * dtype.itemsize
-    if memory is None or len(memory) < size_bytes:
-        memory = _memory.block = np.empty(size_bytes, np.uint8)
-    return memory[:size_bytes].view(dtype)
+        yield source.read(start, stop, _scratch.of(stop - start, source.dtype))
 
 
 def checkpoint_dump(
