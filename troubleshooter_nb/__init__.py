@@ -231,7 +231,10 @@ if not typing.TYPE_CHECKING:  # to whom any name would exist
     def __getattr__(name: str) -> object:
         """What a name of `__all__` stands for, or a module of the package."""
         if name in _MODULE_OF:
-            module = importlib.import_module(_MODULE_OF[name], __name__)
+            from troubleshooter_nb.collector import uncollected
+
+            with uncollected():  # classes and functions, all of which stay
+                module = importlib.import_module(_MODULE_OF[name], __name__)
             # Kept, so that it is found without asking the next time.
             return globals().setdefault(name, getattr(module, name))
         if not name.startswith("_") and importlib.util.find_spec(f"{__name__}.{name}"):

@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from troubleshooter_nb.thresholds import READ_BLOCK, READ_THROUGH_BYTES
+from troubleshooter_nb.thresholds import READ_BLOCK, READ_EACH_BYTES, READ_THROUGH_BYTES
 
 _PLACES = 1 << 16  # places that are counted out one by one
 _READ_THROUGH = 16  # times as much is read rather than places counted out
@@ -26,6 +26,8 @@ Read = Callable[[int, int, np.ndarray | None], np.ndarray]
 # ``(starts, length)``, as `troubleshooter_nb.dump.read_rows`.
 Starts = Sequence[int] | np.ndarray
 ReadRows = Callable[[Starts, int], np.ndarray]
+# ``(starts, rows)``: ranges that lie apart, into rows of shape (n, length).
+ReadEach = Callable[[np.ndarray, np.ndarray], None]
 
 
 class Reading(Protocol):
@@ -99,13 +101,20 @@ def read_rows(source: Readable, starts: Starts, length: int) -> np.ndarray:
         As `ArraySource.read`.
     """
     with reading(source) as opened:
-        own: ReadRows | None = getattr(opened, "read_rows", None)
-        if own is not None:
-            return own(starts, length)
-        return gathered(opened.read, source.dtype, starts, length)
+        return rows_of(opened, source.dtype, starts, length)
 
 
-def gathered(read: Read, dtype: np.dtype, starts: Starts, length: int) -> np.ndarray:
+def rows_of(opened: Reading, dtype: np.dtype, starts: Starts, length: int) -> np.ndarray:
+    """The same of what is open; its own way of gathering ranges comes first."""
+    own: ReadRows | None = getattr(opened, "read_rows", None)
+    if own is not None:
+        return own(starts, length)
+    return gathered(opened.read, dtype, starts, length)
+
+
+def gathered(
+    read: Read, dtype: np.dtype, starts: Starts, length: int, read_each: ReadEach | None = None
+) -> np.ndarray:
     """Values of flat ranges of one length, read from front to back, neighbours together.
 
     Parameters
@@ -116,6 +125,8 @@ def gathered(read: Read, dtype: np.dtype, starts: Starts, length: int) -> np.nda
     starts : sequence of int, shape (n,)
         In any order; ranges may overlap.
     length : int
+    read_each : callable, optional
+        For short ranges, with less ado than a call of `read` for each.
 
     Returns
     -------
@@ -141,7 +152,15 @@ def gathered(read: Read, dtype: np.dtype, starts: Starts, length: int) -> np.nda
         firsts = firsts[order]
     raw = unsigned(rows)
     is_next = firsts[1:] - firsts[:-1] == length
-    for begin, end in _together(firsts, length, READ_THROUGH_BYTES // dtype.itemsize):
+    runs = _together(firsts, length, READ_THROUGH_BYTES // dtype.itemsize)
+    if read_each is not None and length < _LONG_RANGE:
+        is_sparse = _are_sparse(runs, firsts, length, dtype.itemsize)
+        sparse = np.repeat(is_sparse, runs[:, 1] - runs[:, 0])
+        some = np.empty((int(sparse.sum()), length), dtype)
+        read_each(firsts[sparse], some)
+        raw[sparse if order is None else order[sparse]] = unsigned(some)
+        runs = runs[~is_sparse]
+    for begin, end in runs.tolist():
         first, last = int(firsts[begin]), int(firsts[end - 1]) + length
         if end - begin == 1 or (order is None and is_next[begin : end - 1].all()):
             at = begin if order is None else int(order[begin])
@@ -199,8 +218,8 @@ def _fill(values: np.ndarray, read: Read, start: int) -> None:
         values[:] = found
 
 
-def _together(firsts: np.ndarray, length: int, gap: int) -> Iterator[tuple[int, int]]:
-    """Half-open runs of sorted ranges that are read in one go; of gaps that are read with them."""
+def _together(firsts: np.ndarray, length: int, gap: int) -> np.ndarray:
+    """Half-open runs of sorted ranges that are read in one go, gaps that short with them."""
     gap = gap if length <= gap else 0  # what is long is read by itself
     is_new = np.diff(firsts, prepend=firsts[0] - length - gap - 1) > length + gap
     begins = np.flatnonzero(is_new)
@@ -212,7 +231,14 @@ def _together(firsts: np.ndarray, length: int, gap: int) -> Iterator[tuple[int, 
         number = part // max(most, 1)
         is_new[1:] |= number[1:] != number[:-1]
     begins = np.flatnonzero(is_new)
-    yield from zip(begins.tolist(), [*begins[1:].tolist(), len(firsts)], strict=True)
+    return np.stack([begins, np.append(begins[1:], len(firsts))], 1)
+
+
+def _are_sparse(runs: np.ndarray, firsts: np.ndarray, length: int, itemsize: int) -> np.ndarray:
+    """Which runs are better read range by range than with what lies between, shape (n,)."""
+    begins, ends = runs.T
+    span = firsts[ends - 1] - firsts[begins] + length
+    return np.asarray((ends - begins) * READ_EACH_BYTES <= READ_THROUGH_BYTES + span * itemsize)
 
 
 class Pieces:

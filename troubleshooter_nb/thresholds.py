@@ -510,6 +510,8 @@ READ_BOX, READ_RUN = 1 << 24, 1 << 10
 # What lies between two ranges is read with them up to so much: one more call costs as much.
 # Measured: 5 us.
 READ_THROUGH_BYTES = 1 << 15
+# A short range of a plain file that is read by itself costs as much as so many bytes: 1 us.
+READ_EACH_BYTES = 10 << 10
 # Smaller than the blocks of the figures: a dozen arrays of this length are alive at a time.
 LOCATE_BLOCK = 1 << 16
 LOCATE_RUN = 1 << 20  # Elements read at once for them: every read opens the file again.

@@ -13,9 +13,11 @@ import pytest
 import troubleshooter_nb as tnb
 from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.budget import Budget, BudgetSpentError, Manner
+from troubleshooter_nb.analysis.causes.tensors.streams import Charged
 from troubleshooter_nb.dump import ArrayInMemory, Dump, Entry
 from troubleshooter_nb.messages import ids_of
 from troubleshooter_nb.naming import Site
+from troubleshooter_nb.ranges import read_rows
 
 NORMAL = Manner(("root", "weight"), rel_l2=1e-3, evenness=0.8, unequal=1.0)
 
@@ -394,3 +396,15 @@ def test_the_note_names_a_larger_budget() -> None:
 def test_a_number_beyond_float64_is_no_budget() -> None:
     with pytest.raises(tnb.ArgumentError, match="budget must be a number"):
         tnb.compare({"a": np.ones(3)}, {"a": np.ones(3)}, budget=10**400)
+
+
+def test_far_elements_count_as_what_is_asked_for() -> None:
+    """What a source reads between them, or of a packed file before them, is its own affair."""
+    budget = Budget(compared=0)
+    source = Counted(np.arange(1000.0))
+    charged = Charged(source, budget)
+    rows = read_rows(charged, [900, 0, 500], 2)
+    np.testing.assert_array_equal(rows, [[900, 901], [0, 1], [500, 501]])
+    assert (budget.read, source.reads) == (6, [2, 2, 2])
+    with pytest.raises(BudgetSpentError):
+        read_rows(Charged(source, Budget(compared=0, times=0)), [0], 1)

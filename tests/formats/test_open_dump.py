@@ -6,8 +6,11 @@ import json
 import os
 import pickle
 import shutil
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -258,6 +261,26 @@ def test_api_dumps_of_both_frameworks_in_one_folder_are_no_folder_of_arrays(tmp_
         shutil.copytree(DATA / "api_dump" / side, tmp_path / "both", dirs_exist_ok=True)
     with pytest.raises(UnknownFormatError, match=r"api_dump: holds dumps of mindspore and torch"):
         open_dump(tmp_path / "both")
+
+
+@pytest.mark.parametrize("reader", FORMATS, ids=lambda reader: reader.name)
+def test_a_reader_is_called_as_in_its_module(reader, tmp_path):
+    assert reader.refusal(tmp_path / "nothing")
+    module = {"tnb_record": "record_dir", "safetensors": "safetensors_"}.get(reader.name)
+    assert reader.name == import_module(f"{formats.__name__}.{module or reader.name}").NAME
+
+
+def test_readers_are_loaded_when_they_are_asked():
+    program = """
+import sys
+from troubleshooter_nb import *
+loaded = {name.rpartition(".")[2] for name in sys.modules}
+print(sorted(loaded & {"msprobe_dir", "hooks_file", "kernel_dir", "run_dir", "polygraphy_json"}))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[]\n"
 
 
 @pytest.mark.parametrize("make", ["npz", "arrays", "msprobe", "text"])

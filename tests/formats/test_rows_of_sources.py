@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import pickle
 
 import ml_dtypes
@@ -13,7 +14,7 @@ from tests.formats.test_polygraphy_json import results, written
 from troubleshooter_nb import open_dump, ranges
 from troubleshooter_nb.dump import ArrayInMemory
 from troubleshooter_nb.errors import ReadError
-from troubleshooter_nb.formats import archive_source
+from troubleshooter_nb.formats import archive_source, file_source
 from troubleshooter_nb.formats.grid_source import checked_grid
 from troubleshooter_nb.formats.hooks_sample import FirstValues
 from troubleshooter_nb.formats.joined_source import joined, summed
@@ -211,6 +212,30 @@ def test_rows_of_a_file_that_changed_are_refused(tmp_path, order):
     np.save(tmp_path / "x.npy", np.zeros(3))
     with pytest.raises(ReadError, match="changed"):
         read_rows(source, [0], 1)
+
+
+@pytest.mark.parametrize("starts", [[0, 40_000, 90_000], [90_000, 0, 40_000], [99_990]])
+def test_a_file_that_shrinks_while_far_rows_are_read_is_refused(tmp_path, starts):
+    source = npy(tmp_path, np.arange(100_000, dtype=np.float64))
+    with reading(source) as opened:
+        np.testing.assert_array_equal(opened.read_rows(starts, 2)[:, 1], np.add(starts, 1.0))
+        os.truncate(tmp_path / "x.npy", 720_000)
+        with pytest.raises(ReadError, match="changed"):
+            opened.read_rows(starts, 2)
+
+
+def test_few_far_rows_are_read_each_and_many_near_ones_together(tmp_path, monkeypatch):
+    source = npy(tmp_path, np.arange(100_000, dtype=np.float32))
+    asked = []
+    plain = file_source._read_at
+    monkeypatch.setattr(
+        file_source, "_read_at", lambda *given: asked.append(len(given[1])) or plain(*given)
+    )
+    read_rows(source, range(0, 100_000, 5_000), 1)  # 20 kB apart
+    assert asked == [4] * 20
+    asked.clear()
+    read_rows(source, range(0, 100_000, 500), 1)  # 2 kB apart
+    assert asked == [4 * (99_500 + 1)]
 
 
 def test_a_part_of_a_transform_reads_no_more_than_it_is_made_of(tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ from troubleshooter_nb.metrics.signatures import remainder_square, spread_of
 pytestmark = pytest.mark.skipif(
     relation_loop._function("shifted_sums") is None, reason="the loop was not compiled"
 )
-SHAPES = [(1,), (7,), (1, 5), (65, 131), (64, 16), (3, 1, 4), (5, 7, 3, 2)]
+SHAPES = [(1,), (7,), (1, 5), (65, 131), (64, 16), (70, 1030), (3, 1, 4), (5, 7, 3, 2)]
 
 
 def views(values):

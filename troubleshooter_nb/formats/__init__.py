@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -20,34 +21,13 @@ from troubleshooter_nb.errors import (
     UnknownFormatError,
     path_of,
 )
-from troubleshooter_nb.formats import (
-    api_dump,
-    async_npy,
-    checkpoint_dir,
-    checkpoint_save,
-    ckpt,
-    debugger_dir,
-    hooks_file,
-    kernel_dir,
-    msprobe_dir,
-    msprobe_writer,
-    npy_dir,
-    npz,
-    polygraphy_json,
-    print_text,
-    pth,
-    record_dir,
-    run_dir,
-    safetensors_,
-    sharded,
-)
+from troubleshooter_nb.formats import checkpoint_save, npy_dir
 from troubleshooter_nb.formats.aside import left_behind
 from troubleshooter_nb.formats.companions import with_companions
 from troubleshooter_nb.formats.dumps_below import Below, look_below, several
 from troubleshooter_nb.formats.file_source import head_of
 from troubleshooter_nb.formats.links import kept_inside
 from troubleshooter_nb.formats.missing_path import not_there
-from troubleshooter_nb.formats.msprobe_config import refuse_configuration
 from troubleshooter_nb.formats.used_places import Exist, check_exist, first_free, refuse_used
 from troubleshooter_nb.messages import Message, joined, message_of
 from troubleshooter_nb.run_card import RunCard
@@ -62,35 +42,55 @@ class Format:
     open: Callable[..., Dump]
 
 
+def _reader(name: str, module: str = "") -> Format:
+    """The reader of a module of this package, by default one called like it, loaded when asked."""
+    module = module or name
+
+    def loaded() -> Any:
+        return importlib.import_module(f"{__name__}.{module}")
+
+    def refusal(path: Path) -> str | None:
+        said: str | None = loaded().refusal(path)
+        return said
+
+    def opened(path: Path, **options: Any) -> Dump:
+        dump: Dump = getattr(loaded(), f"open_{module.rstrip('_')}")(path, **options)
+        return dump
+
+    return Format(name, refusal, opened)
+
+
+_MSPROBE, _HOOKS = "msprobe_dir", "hooks_file"
+# In the order in which they are asked.
 FORMATS: tuple[Format, ...] = (
-    Format(record_dir.NAME, record_dir.refusal, record_dir.open_record_dir),
-    Format(msprobe_dir.NAME, msprobe_dir.refusal, msprobe_dir.open_msprobe_dir),
-    Format(api_dump.NAME, api_dump.refusal, api_dump.open_api_dump),
-    Format(kernel_dir.NAME, kernel_dir.refusal, kernel_dir.open_kernel_dir),
-    Format(async_npy.NAME, async_npy.refusal, async_npy.open_async_npy),
-    Format(hooks_file.NAME, hooks_file.refusal, hooks_file.open_hooks_file),
-    Format(polygraphy_json.NAME, polygraphy_json.refusal, polygraphy_json.open_polygraphy_json),
-    Format(debugger_dir.NAME, debugger_dir.refusal, debugger_dir.open_debugger_dir),
-    Format(run_dir.NAME, run_dir.refusal, run_dir.open_run_dir),
-    Format(npy_dir.NAME, npy_dir.refusal, npy_dir.open_npy_dir),
-    Format(safetensors_.NAME, safetensors_.refusal, safetensors_.open_safetensors),
-    Format(npz.NAME, npz.refusal, npz.open_npz),
-    Format(ckpt.NAME, ckpt.refusal, ckpt.open_ckpt),
-    Format(pth.NAME, pth.refusal, pth.open_pth),
-    Format(sharded.NAME, sharded.refusal, sharded.open_sharded),
-    Format(checkpoint_dir.NAME, checkpoint_dir.refusal, checkpoint_dir.open_checkpoint_dir),
-    Format(print_text.NAME, print_text.refusal, print_text.open_print_text),
+    _reader("tnb_record", "record_dir"),
+    _reader(_MSPROBE),
+    _reader("api_dump"),
+    _reader("kernel_dir"),
+    _reader("async_npy"),
+    _reader(_HOOKS),
+    _reader("polygraphy_json"),
+    _reader("debugger_dir"),
+    _reader("run_dir"),
+    _reader("npy_dir"),
+    _reader("safetensors", "safetensors_"),
+    _reader("npz"),
+    _reader("ckpt"),
+    _reader("pth"),
+    _reader("sharded"),
+    _reader("checkpoint_dir"),
+    _reader("print_text"),
 )
 # What save_dump writes.
 _CHECKPOINTS = {suffix: writer.format for suffix, writer in checkpoint_save.WRITERS.items()}
-_WRITTEN = (npy_dir.NAME, *dict.fromkeys(_CHECKPOINTS.values()), msprobe_dir.NAME)
+_WRITTEN = (npy_dir.NAME, *dict.fromkeys(_CHECKPOINTS.values()), _MSPROBE)
 # Tools whose dumps are folders of their own, that no reader of another kind should look into.
-_NAMES_OF_TOOLS = (record_dir.NAME, msprobe_dir.NAME, api_dump.NAME, hooks_file.NAME)
+_NAMES_OF_TOOLS = ("tnb_record", _MSPROBE, "api_dump", _HOOKS)
 _TOOLS = tuple(reader for reader in FORMATS if reader.name in _NAMES_OF_TOOLS)
 # Readers of folders that hold no pickles: one that lies there is said to be left out.
-_WITHOUT_PICKLES = frozenset((*_NAMES_OF_TOOLS, kernel_dir.NAME, async_npy.NAME, npy_dir.NAME))
+_WITHOUT_PICKLES = frozenset((*_NAMES_OF_TOOLS, "kernel_dir", "async_npy", npy_dir.NAME))
 # Of these, those whose tensors are all called .npy: a checkpoint is none of their own files.
-_OF_ARRAYS = frozenset((npy_dir.NAME, async_npy.NAME))
+_OF_ARRAYS = frozenset((npy_dir.NAME, "async_npy"))
 
 
 @uncollected()
@@ -178,7 +178,7 @@ def _recognised(path: Path, format: str | None, label: str | None) -> Dump:
             return _opened(path, reader, label, below)
         refusals[reader.name] = refusal
     if below.pickles:
-        refusals[hooks_file.NAME] = joined([refusals[hooks_file.NAME], *below.note()])
+        refusals[_HOOKS] = joined([refusals[_HOOKS], *below.note()])
     said = [
         Message("files.reader_said", name=name, refusal=refusal)
         for name, refusal in refusals.items()
@@ -189,6 +189,8 @@ def _recognised(path: Path, format: str | None, label: str | None) -> Dump:
 def _below(path: Path, taken: str) -> Below:
     if not path.is_dir():
         return Below()
+    from troubleshooter_nb.formats import hooks_file
+
     return look_below(
         path,
         is_dump=lambda child: any(tool.refusal(child) is None for tool in _TOOLS),
@@ -214,6 +216,8 @@ def _refuse_stand_ins(path: Path) -> None:
         raise FormatError(Message("files.lfs_pointer", file=path.name))
     if head.startswith((b"<!doctype html", b"<html")):
         raise FormatError(Message("files.web_page", file=path.name))
+    from troubleshooter_nb.formats.msprobe_config import refuse_configuration
+
     refuse_configuration(path)
 
 
@@ -331,8 +335,10 @@ def save_dump(
     if exist == "error":
         refuse_used(path)
     elif exist == "new":
-        path = first_free(path, is_folder=format in (npy_dir.NAME, msprobe_dir.NAME))
-    if format == msprobe_dir.NAME:
+        path = first_free(path, is_folder=format in (npy_dir.NAME, _MSPROBE))
+    if format == _MSPROBE:
+        from troubleshooter_nb.formats import msprobe_writer
+
         dump = arrays if isinstance(arrays, Dump) else Dump.from_arrays(arrays, copy=False)
         return msprobe_writer.save_msprobe_dir(dump, path)
     if isinstance(arrays, Dump):

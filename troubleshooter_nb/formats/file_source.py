@@ -101,7 +101,10 @@ class FileSource(SizedByShape):
     def rows_from(self, file: int, starts: Starts, length: int) -> np.ndarray:
         """Stored values of flat ranges of one length, shape (n, length), from the descriptor."""
         if self.strides is None:
-            return gathered(partial(self.read_from, file), self.dtype, starts, length)
+            read, each = partial(self.read_from, file), partial(self._read_each, file)
+            return gathered(
+                read, self.dtype, starts, length, each if len(self.spans) == 1 else None
+            )
         stored = unsigned(self._mapped(file).view(self.dtype))
 
         def of_storage(places: Starts, count: int) -> np.ndarray:
@@ -109,6 +112,17 @@ class FileSource(SizedByShape):
             return found.view(self.dtype)
 
         return Strided(self.shape, self.strides).rows(of_storage, self.dtype, starts, length)
+
+    def _read_each(self, file: int, starts: np.ndarray, rows: np.ndarray) -> None:
+        """Read ranges of one span into rows, in little more time than the system takes."""
+        size = rows.shape[1] * self.dtype.itemsize
+        view = memoryview(rows.reshape(-1).view(np.uint8).data)
+        offsets = (self.spans[0][0] + starts * self.dtype.itemsize).tolist()
+        for number, offset in enumerate(offsets):
+            at = number * size
+            if _read_at(file, view[at : at + size], offset) != size:
+                start = int(starts[number])
+                self._read_contiguous(file, start, start + rows.shape[1], rows[number])
 
     def _read_strided(self, file: int, start: int, stop: int) -> np.ndarray:
         stored = self._mapped(file)

@@ -28,6 +28,14 @@ typedef double reals __attribute__((vector_size(8 * HALF)));
 typedef int64_t bits __attribute__((vector_size(8 * HALF)));
 typedef float floats __attribute__((vector_size(4 * HALF)));
 
+/* Four floats of two vectors, by number: 0 to 3 of the first, 4 to 7 of the second. */
+#ifdef __clang__
+#define SHUFFLED(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+typedef int32_t choice __attribute__((vector_size(4 * HALF)));
+#define SHUFFLED(a, b, ...) __builtin_shuffle(a, b, (choice){__VA_ARGS__})
+#endif
+
 INLINE reals larger(reals a, reals b)
 {
     bits mask = (bits)(a > b);

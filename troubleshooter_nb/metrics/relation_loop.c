@@ -9,6 +9,7 @@
 #define MOST_AXES 32
 #define LINE 16  /* floats of a line of the cache */
 #define TILE 64  /* rows and columns that stay in the first cache, and in its table of pages */
+#define WIDE 1024 /* columns at a time where neighbours are neighbours on both sides */
 #define AHEAD 32 /* columns: far ones are asked for before they are needed. Measured. */
 
 /* What is known of a run of values; relation_loop.py has the same list. */
@@ -90,38 +91,69 @@ INLINE reals four_of(const void *values, int64_t from, int64_t step, const int d
     return __builtin_convertvector(found, reals);
 }
 
-/* `near`: whether neighbours along the columns are neighbours in memory, of each side. */
-INLINE double square_of(const struct plane *p, const int doubles, const int left_near,
-                        const int right_near)
+/* Four rows of four columns of floats of which neighbours along the rows are neighbours in memory. */
+INLINE void turned(reals rows[HALF], const float *values, int64_t step)
+{
+    floats column[HALF];
+
+    for (int k = 0; k < HALF; k++)
+        memcpy(&column[k], values + k * step, sizeof column[k]);
+    const floats first = SHUFFLED(column[0], column[1], 0, 4, 1, 5),
+                 second = SHUFFLED(column[2], column[3], 0, 4, 1, 5),
+                 third = SHUFFLED(column[0], column[1], 2, 6, 3, 7),
+                 fourth = SHUFFLED(column[2], column[3], 2, 6, 3, 7);
+    rows[0] = __builtin_convertvector(SHUFFLED(first, second, 0, 1, 4, 5), reals);
+    rows[1] = __builtin_convertvector(SHUFFLED(first, second, 2, 3, 6, 7), reals);
+    rows[2] = __builtin_convertvector(SHUFFLED(third, fourth, 0, 1, 4, 5), reals);
+    rows[3] = __builtin_convertvector(SHUFFLED(third, fourth, 2, 3, 6, 7), reals);
+}
+
+/* Along which axis neighbours are neighbours in memory. */
+enum lying { APART, ALONG_ROWS, ALONG_COLUMNS };
+
+INLINE double square_of(const struct plane *p, const int doubles, const enum lying left,
+                        const enum lying right)
 {
     const int64_t width = doubles ? sizeof(double) : sizeof(float), whole = p->columns / HALF * HALF;
+    const int64_t lines = left == ALONG_COLUMNS ? HALF : LINE;
+    const int64_t most = left == ALONG_COLUMNS ? WIDE : TILE;
     double total = 0.0;
 
     for (int64_t tile = 0; tile < p->rows; tile += TILE)
-        for (int64_t begin = 0; begin < whole; begin += TILE) {
-            const int64_t end = whole - begin < TILE ? whole : begin + TILE;
+        for (int64_t begin = 0; begin < whole; begin += most) {
+            const int64_t end = whole - begin < most ? whole : begin + most;
             const int64_t bottom = p->rows - tile < TILE ? p->rows : tile + TILE;
-            reals square[2] = {{0}};
-            for (int64_t first = tile; first < bottom; first += LINE) {
-                const int64_t last = bottom - first < LINE ? bottom : first + LINE;
+            reals square[HALF] = {{0}};
+            for (int64_t first = tile; first < bottom; first += lines) {
+                const int64_t last = bottom - first < lines ? bottom : first + lines;
                 for (int64_t column = begin; column < end; column += HALF) {
-                    if (!left_near && column + AHEAD + HALF <= whole)
+                    if (left != ALONG_COLUMNS && column + AHEAD + HALF <= whole)
                         for (int k = 0; k < HALF; k++)
                             __builtin_prefetch(p->left +
                                                width * (first * p->of_left[0] +
                                                         (column + AHEAD + k) * p->of_left[1]));
-                    for (int64_t row = first; row < last; row++) {
-                        const reals ours =
-                            four_of(p->left, row * p->of_left[0] + column * p->of_left[1],
-                                    p->of_left[1], doubles, left_near);
-                        const reals theirs =
-                            four_of(p->right, row * p->of_right[0] + column * p->of_right[1],
-                                    p->of_right[1], doubles, right_near);
-                        square[row & 1] += (ours - theirs) * (ours - theirs);
+                    for (int64_t row = first; row < last; row += HALF) {
+                        const int64_t count = last - row < HALF ? last - row : HALF;
+                        const int64_t from = row * p->of_left[0] + column * p->of_left[1];
+                        const int at_once = left == ALONG_ROWS && !doubles && count == HALF;
+                        reals ours[HALF];
+                        if (at_once)
+                            turned(ours, (const float *)p->left + from, p->of_left[1]);
+                        for (int64_t k = 0; k < count; k++) {
+                            const reals theirs = four_of(
+                                p->right, (row + k) * p->of_right[0] + column * p->of_right[1],
+                                p->of_right[1], doubles, right == ALONG_COLUMNS);
+                            const reals apart =
+                                (at_once ? ours[k]
+                                         : four_of(p->left, from + k * p->of_left[0], p->of_left[1],
+                                                   doubles, left == ALONG_COLUMNS)) -
+                                theirs;
+                            square[k] += apart * apart;
+                        }
                     }
                 }
             }
-            total += sum_of(square[0] + square[1]);
+            total += sum_of((square[0] + square[1]) + (square[2] + square[3]));
         }
     for (int64_t row = 0; row < p->rows; row++)
         for (int64_t column = whole; column < p->columns; column++) {
@@ -134,15 +166,19 @@ INLINE double square_of(const struct plane *p, const int doubles, const int left
 VECTORISED static double square_of_floats(const struct plane *p)
 {
     if (p->of_right[1] != 1)
-        return square_of(p, 0, 0, 0);
-    return p->of_left[1] == 1 ? square_of(p, 0, 1, 1) : square_of(p, 0, 0, 1);
+        return square_of(p, 0, APART, APART);
+    if (p->of_left[1] == 1)
+        return square_of(p, 0, ALONG_COLUMNS, ALONG_COLUMNS);
+    return p->of_left[0] == 1 ? square_of(p, 0, ALONG_ROWS, ALONG_COLUMNS)
+                              : square_of(p, 0, APART, ALONG_COLUMNS);
 }
 
 VECTORISED static double square_of_doubles(const struct plane *p)
 {
     if (p->of_right[1] != 1)
-        return square_of(p, 1, 0, 0);
-    return p->of_left[1] == 1 ? square_of(p, 1, 1, 1) : square_of(p, 1, 0, 1);
+        return square_of(p, 1, APART, APART);
+    return p->of_left[1] == 1 ? square_of(p, 1, ALONG_COLUMNS, ALONG_COLUMNS)
+                              : square_of(p, 1, APART, ALONG_COLUMNS);
 }
 
 /* The square of the distance of two arrays of two axes at least; strides in elements. Fastest where the

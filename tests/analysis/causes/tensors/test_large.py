@@ -362,7 +362,7 @@ def test_a_large_value_that_an_activation_overwrote(form, weight):
 
 
 def test_what_a_question_may_not_read_is_not_answered(weight):
-    budget = Budget(compared=0)
+    budget = Budget(compared=0, times=0.75)
     pair = replace(pair_of(np.ascontiguousarray(weight.T), weight), budget=budget)
     with budget.question(), pytest.raises(BudgetSpentError):
         detect_root(pair)

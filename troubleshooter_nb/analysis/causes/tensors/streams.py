@@ -13,7 +13,7 @@ from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.budget import Budget
 from troubleshooter_nb.dump import ArraySource, SizedByShape, read_in
 from troubleshooter_nb.metrics.floats import computable
-from troubleshooter_nb.ranges import Reading, reading
+from troubleshooter_nb.ranges import Reading, Starts, reading, rows_of
 
 
 def streamed(
@@ -99,6 +99,12 @@ class Charged:
         if self._budget is not None:
             self._budget.charge(stop - start)
         return self._opened.read(start, stop, into)
+
+    def read_rows(self, starts: Starts, length: int) -> np.ndarray:
+        """As `troubleshooter_nb.ranges.read_rows`; what lies between ranges counts for nothing."""
+        if self._budget is not None:
+            self._budget.charge(len(starts) * length)
+        return rows_of(self._opened, self.dtype, starts, length)
 
     @contextmanager
     def opened(self) -> Iterator[Charged]:
