@@ -38,7 +38,7 @@ from troubleshooter_nb.naming import CALL_KINDS, Site, parse_npy_name, site_of_n
 from troubleshooter_nb.naming.closeness import closest
 from troubleshooter_nb.naming.roles import is_given
 from troubleshooter_nb.options import get_options
-from troubleshooter_nb.ranges import Reading, Starts, unsigned, whole
+from troubleshooter_nb.ranges import Starts, unsigned, whole
 from troubleshooter_nb.render.dump_view import dump_html
 from troubleshooter_nb.render.text import dump_text
 from troubleshooter_nb.run_card import RunCard
@@ -109,13 +109,6 @@ class ArraySource(Protocol):
 def files_of(sources: Iterable[ArraySource]) -> tuple[str, ...]:
     """Paths of the files that any of the sources reads, in order, each once."""
     return tuple(dict.fromkeys(file for source in sources for file in source.files()))
-
-
-def read_in(values: np.ndarray, source: Reading, start: int) -> None:
-    """Fill an array, contiguous and of the source's dtype, with what stands from `start` on."""
-    read = source.read(start, start + len(values), values)
-    if read is not values:
-        values[:] = read
 
 
 class SizedByShape:

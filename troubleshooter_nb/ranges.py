@@ -77,6 +77,24 @@ def whole(source: Readable) -> np.ndarray:
     return source.read(0, math.prod(source.shape)).reshape(source.shape)
 
 
+def read_copy(source: Readable, start: int, stop: int) -> np.ndarray:
+    """Stored values of a flat range, in memory of their own: a source may keep what it gives.
+
+    Raises
+    ------
+    ReadError
+        As `ArraySource.read`.
+    """
+    values = np.empty(stop - start, source.dtype)
+    read_in(values, source, start)
+    return values
+
+
+def read_in(values: np.ndarray, source: Reading, start: int) -> None:
+    """Fill an array, contiguous and of the source's dtype, with what stands from `start` on."""
+    _fill(values, source.read, start)
+
+
 def read_rows(source: Readable, starts: Starts, length: int) -> np.ndarray:
     """Stored values of flat ranges of one length, in one opening of the file.
 

@@ -12,14 +12,14 @@ import pytest
 
 from tests.formats.test_polygraphy_json import results, written
 from troubleshooter_nb import open_dump
-from troubleshooter_nb.dump import ArrayInMemory, ArraySource, files_of, read_in
+from troubleshooter_nb.dump import ArrayInMemory, ArraySource, files_of
 from troubleshooter_nb.errors import ReadError
 from troubleshooter_nb.formats.grid_source import checked_grid
 from troubleshooter_nb.formats.hooks_sample import FirstValues
 from troubleshooter_nb.formats.joined_source import joined, summed
 from troubleshooter_nb.formats.npy_file import open_npy
 from troubleshooter_nb.formats.transformed_source import transformed
-from troubleshooter_nb.ranges import read_rows, reading
+from troubleshooter_nb.ranges import read_in, read_rows, reading
 from troubleshooter_nb.weight_map import Transform
 
 DATA = Path(__file__).parents[1] / "data"

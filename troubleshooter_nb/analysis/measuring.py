@@ -14,7 +14,7 @@ import numpy as np
 
 from troubleshooter_nb.analysis.progress import Progress
 from troubleshooter_nb.analysis.rows import Rows
-from troubleshooter_nb.dump import ArrayInMemory, ArraySource, read_in
+from troubleshooter_nb.dump import ArrayInMemory, ArraySource
 from troubleshooter_nb.errors import ReadError
 from troubleshooter_nb.messages import message_of
 from troubleshooter_nb.metrics import compiled
@@ -25,7 +25,7 @@ from troubleshooter_nb.metrics.sketches import summarise_with_sketch
 from troubleshooter_nb.metrics.summary import magnitudes, summarise
 from troubleshooter_nb.metrics.verdict import Tolerance
 from troubleshooter_nb.pairing import Side
-from troubleshooter_nb.ranges import Reading, Scratch, reading
+from troubleshooter_nb.ranges import Reading, Scratch, read_in, reading
 from troubleshooter_nb.thresholds import (
     BATCH_ELEMENTS,
     BATCH_PAIRS,

@@ -13,7 +13,6 @@ import numpy as np
 
 from troubleshooter_nb.analysis.align import pair_dumps
 from troubleshooter_nb.analysis.mapped import unread_of
-from troubleshooter_nb.convert.by_places import rows_by_place
 from troubleshooter_nb.convert.kinds import (
     batch_norm_of,
     framework_of,
@@ -597,6 +596,8 @@ def _at_places(
     drafted: WeightMap, named: dict[str, WeightRow], free: dict[str, Spec]
 ) -> list[WeightRow]:
     """Rows that the words of names make of what is left, which is taken from both."""
+    from troubleshooter_nb.convert.by_places import rows_by_place
+
     of_source = {
         row.sources[0]: (name, row)
         for name, row in named.items()

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from troubleshooter_nb.dump import ArraySource, SizedByShape, files_of, read_in
+from troubleshooter_nb.dump import ArraySource, SizedByShape, files_of
 from troubleshooter_nb.errors import FormatError
 from troubleshooter_nb.formats.boxes import Box, rows_of_boxes
 from troubleshooter_nb.formats.file_source import check_shape
 from troubleshooter_nb.messages import Message
-from troubleshooter_nb.ranges import Starts, gathered
+from troubleshooter_nb.ranges import Starts, gathered, read_in
 
 _BLOCK = 1 << 20  # elements read at once
 _MOST_CELLS = 1 << 22  # that the check of a grid may count

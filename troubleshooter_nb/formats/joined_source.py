@@ -10,13 +10,13 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from troubleshooter_nb.dump import ArraySource, SizedByShape, files_of, read_in
+from troubleshooter_nb.dump import ArraySource, SizedByShape, files_of
 from troubleshooter_nb.errors import FormatError, ReadError
 from troubleshooter_nb.formats.boxes import Box, rows_of_boxes
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.float_formats import stored_as
 from troubleshooter_nb.metrics.floats import arithmetic_of, computable, same_dtype
-from troubleshooter_nb.ranges import Starts, gathered, read_rows
+from troubleshooter_nb.ranges import Starts, gathered, read_in, read_rows
 from troubleshooter_nb.thresholds import READ_BLOCK
 
 _BLOCK = 1 << 16  # elements added at once

@@ -14,6 +14,7 @@ from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.budget import Budget, TooLargeError
 from troubleshooter_nb.dump import ArraySource
 from troubleshooter_nb.metrics.floats import computable, unit_roundoff
+from troubleshooter_nb.ranges import read_copy
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ class TensorPair:
             raise TooLargeError
         if self.budget is not None:
             self.budget.charge(size)
-        return computable(np.array(source.read(0, size))).reshape(source.shape)
+        return computable(read_copy(source, 0, size)).reshape(source.shape)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from troubleshooter_nb.comparison import Comparison
 from troubleshooter_nb.dump import ArraySource, StepRank
 from troubleshooter_nb.metrics.floats import computable
 from troubleshooter_nb.naming import CALL_KINDS, parameter_leaf, parameters_of_gradients
+from troubleshooter_nb.ranges import read_copy
 
 _SIDES = ("left", "right")
 # Facts of a run card that factors are named after, by the detectors' words.
@@ -271,7 +272,7 @@ def _beginning(operators: Operators, row: int, side: int = 1) -> np.ndarray:
     if source is None:
         return np.zeros(0)
     count = min(math.prod(source.shape), thresholds.MAP_PIECE)
-    values: np.ndarray = computable(np.array(source.read(0, count))).astype(np.float64)
+    values: np.ndarray = computable(read_copy(source, 0, count)).astype(np.float64)
     return values
 
 

@@ -6,8 +6,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
 from troubleshooter_nb.analysis.causes.between.image_scales import image_scales
 from troubleshooter_nb.analysis.causes.between.likely_layers import likely_layers
 from troubleshooter_nb.analysis.causes.case import Call, Suspicion, TensorPair
@@ -22,6 +20,7 @@ from troubleshooter_nb.analysis.layer_kinds import class_name
 from troubleshooter_nb.dump import ArrayInMemory, ArraySource
 from troubleshooter_nb.metrics.floats import unit_roundoff
 from troubleshooter_nb.naming import readings_of_parameter
+from troubleshooter_nb.ranges import read_copy
 from troubleshooter_nb.thresholds import (
     FORMULA_FLOORS,
     OTHER_CLASS_SHARE,
@@ -220,6 +219,6 @@ def _held(tensor: TensorPair) -> TensorPair:
             size = math.prod(source.shape)
             if tensor.budget is not None:
                 tensor.budget.charge(size)
-            source = ArrayInMemory(np.array(source.read(0, size)).reshape(source.shape))
+            source = ArrayInMemory(read_copy(source, 0, size).reshape(source.shape))
         found.append(source)
     return replace(tensor, sources=(found[0], found[1]), budget=None)

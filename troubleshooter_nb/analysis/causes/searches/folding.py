@@ -20,6 +20,7 @@ from troubleshooter_nb.dump import ArraySource
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import computable
 from troubleshooter_nb.metrics.signatures import values_of
+from troubleshooter_nb.ranges import read_copy
 
 Parts = Mapping[str, TensorPair]  # by torch's names
 
@@ -246,7 +247,7 @@ def _source(tensor: TensorPair, side: int) -> ArraySource | None:
 
 
 def _values(source: ArraySource) -> np.ndarray:
-    values = computable(np.array(source.read(0, math.prod(source.shape))))
+    values = computable(read_copy(source, 0, math.prod(source.shape)))
     return values_of(values).astype(np.float64)
 
 

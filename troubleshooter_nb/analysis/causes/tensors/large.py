@@ -32,7 +32,7 @@ from troubleshooter_nb.metrics.ranges import held
 from troubleshooter_nb.metrics.signatures import values_of
 from troubleshooter_nb.metrics.streamed import Streamed
 from troubleshooter_nb.metrics.summary import SUMMARY_FIGURES, summary_figures, summary_partial
-from troubleshooter_nb.ranges import read_rows
+from troubleshooter_nb.ranges import read_copy, read_rows
 from troubleshooter_nb.thresholds import LARGEST_HELD, MOST_IMAGE_CHANNELS
 
 _SIDES = ("left", "right")
@@ -202,7 +202,7 @@ class LargeSides(Sides):
             return np.zeros(0)
         if self.tensor.budget is not None:
             self.tensor.budget.charge(size)
-        values = values_of(np.array(source.read(0, size)))
+        values = values_of(read_copy(source, 0, size))
         return values.reshape(-1, *rest) if size % row == 0 else values
 
     @property

@@ -31,6 +31,7 @@ from troubleshooter_nb.metrics.floats import computable
 from troubleshooter_nb.metrics.index_sets import by_sample, described
 from troubleshooter_nb.metrics.signatures import values_of
 from troubleshooter_nb.naming.roles import is_vocabulary
+from troubleshooter_nb.ranges import read_copy
 from troubleshooter_nb.thresholds import (
     CHANCE_SIGMAS,
     CONFINED,
@@ -355,7 +356,7 @@ def _read(sides: LargeSides, side: int, start: int, stop: int) -> np.ndarray:
         return np.zeros(0, np.float32)
     if budget is not None:
         budget.charge(stop - start)
-    return values_of(computable(np.array(source.read(start, stop))))
+    return values_of(computable(read_copy(source, start, stop)))
 
 
 def _is_picked(start: int, stop: int, shape: tuple[int, ...]) -> bool:
@@ -409,7 +410,7 @@ def _flipped_bit(sides: Sides) -> list[Suspicion]:
 def _bit_of(sides: Sides, place: int) -> list[Suspicion]:
     """Whether the one element that differs does so by one bit."""
     sources = [source for source in sides.tensor.sources if source is not None]
-    elements = [computable(np.array(source.read(place, place + 1))) for source in sources]
+    elements = [computable(read_copy(source, place, place + 1)) for source in sources]
     if elements[0].dtype.kind != "f" or elements[1].dtype != elements[0].dtype:
         return []
     width = elements[0].dtype.itemsize

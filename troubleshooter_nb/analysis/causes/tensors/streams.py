@@ -11,9 +11,9 @@ import numpy as np
 
 from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.budget import Budget
-from troubleshooter_nb.dump import ArraySource, SizedByShape, read_in
+from troubleshooter_nb.dump import ArraySource, SizedByShape
 from troubleshooter_nb.metrics.floats import computable
-from troubleshooter_nb.ranges import Reading, Starts, reading, rows_of
+from troubleshooter_nb.ranges import Reading, Starts, read_in, reading, rows_of
 
 
 def streamed(

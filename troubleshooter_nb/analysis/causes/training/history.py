@@ -11,6 +11,7 @@ import numpy as np
 
 from troubleshooter_nb.dump import ArraySource
 from troubleshooter_nb.metrics.floats import computable, unit_roundoff
+from troubleshooter_nb.ranges import read_copy
 from troubleshooter_nb.thresholds import (
     TRAINED_ELEMENTS,
     TRAINED_PIECES,
@@ -202,7 +203,7 @@ def _stack(side: Sources, ranges: list[tuple[int, int]]) -> np.ndarray | None:
     for source in side:
         if source is None:
             return None
-        pieces = [computable(np.array(source.read(*piece))) for piece in ranges]
+        pieces = [computable(read_copy(source, *piece)) for piece in ranges]
         if pieces[0].dtype.kind not in "fiu":
             return None
         rows.append(np.concatenate(pieces).astype(np.float64))
