@@ -27,6 +27,8 @@ from troubleshooter_nb.metrics.streamed import Streamed, in_order
 from troubleshooter_nb.ranges import Readable, reading
 from troubleshooter_nb.thresholds import MOST_MATCHED_ROWS, READ_BLOCK
 
+_FEW = 64  # elements that are looked at before the others
+
 
 @dataclass(frozen=True, slots=True)
 class Relation:
@@ -237,12 +239,16 @@ def _exact(left: Readable, right: Readable) -> Relation | None:
 
 
 def _pieces(left: Readable, right: Readable) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Blocks of both at the same places; one of nothing where there are no elements."""
-    size = size_of(left)
+    """Blocks of both at the same places, the first of few elements, which most questions end with.
+
+    One of nothing where there are no elements.
+    """
+    start, size = 0, size_of(left)
     with reading(left) as ours, reading(right) as theirs:
-        for start in range(0, max(size, 1), READ_BLOCK):
-            stop = min(start + READ_BLOCK, size)
+        while start < max(size, 1):
+            stop = min(start + (READ_BLOCK if start else min(_FEW, READ_BLOCK)), size)
             yield ours.read(start, stop), theirs.read(start, stop)
+            start = max(stop, 1)
 
 
 def _roundings(left: np.dtype, right: np.dtype) -> list[tuple[np.dtype, str]]:
@@ -289,10 +295,10 @@ def is_rounded(wide: np.ndarray, narrow: np.ndarray, dtype: np.dtype) -> bool:
 def _rounded(wide: np.ndarray, narrow: np.ndarray, dtype: np.dtype) -> tuple[bool, bool]:
     """Whether it was rounded once, and whether as frameworks convert it."""
     # A few values first: most formats fail there.
-    few = computable(wide.flat[:64])
+    few = computable(wide.flat[:_FEW])
     by_way = few.dtype == np.float64
-    if not _equal(stored_as(few, dtype), narrow.flat[:64]) and not (
-        by_way and _equal(stored_by_way(few, dtype), narrow.flat[:64])
+    if not _equal(stored_as(few, dtype), narrow.flat[:_FEW]) and not (
+        by_way and _equal(stored_by_way(few, dtype), narrow.flat[:_FEW])
     ):
         return False, False
     wide = computable(wide)
