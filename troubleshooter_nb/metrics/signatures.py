@@ -78,7 +78,12 @@ def spread_of(values: np.ndarray) -> Spread:
 
 def spread_of_blocks(blocks: Iterable[np.ndarray]) -> Spread:
     """As `spread_of`, of flat values that come in blocks."""
-    count, total, square = 0, 0j, 0.0
+    return spread_and_largest(blocks)[0]
+
+
+def spread_and_largest(blocks: Iterable[np.ndarray]) -> tuple[Spread, float]:
+    """As `spread_of_blocks`, and the largest magnitude of `searchable` values; from one pass."""
+    count, total, square, largest = 0, 0j, 0.0, 0.0
     shift: complex | float | None = None
     for values in blocks:
         # Sums about a value of the tensor itself: the mean square of 1 + w would hide a small w.
@@ -87,7 +92,10 @@ def spread_of_blocks(blocks: Iterable[np.ndarray]) -> Spread:
             count += len(values)
             total += sums.total
             square += sums.square
+            largest = max(largest, sums.high, -sums.low)
             continue
+        finite = searchable(values)
+        largest = max(largest, float(finite.max(initial=0.0)), -float(finite.min(initial=0.0)))
         for start in range(0, len(values), SUMMED_BLOCK):
             part = values[start : start + SUMMED_BLOCK]
             block = part.astype(_wide(part))
@@ -100,11 +108,12 @@ def spread_of_blocks(blocks: Iterable[np.ndarray]) -> Spread:
             total += complex(block.sum())
             square += squared
     if not count or shift is None:
-        return Spread(0.0, 0.0, 0.0)
+        return Spread(0.0, 0.0, 0.0), largest
     mean = total / count
     near, far = (float(np.abs(one)) for one in (mean, mean + shift))
     centred = max(square - count * near * near, 0.0)
-    return Spread(mean + shift, math.sqrt(centred + count * far * far), math.sqrt(centred))
+    norm = math.sqrt(centred + count * far * far)
+    return Spread(mean + shift, norm, math.sqrt(centred)), largest
 
 
 def _square(block: np.ndarray) -> float:

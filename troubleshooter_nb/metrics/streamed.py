@@ -25,7 +25,7 @@ from troubleshooter_nb.metrics.signatures import (
     Spread,
     projection,
     searchable,
-    spread_of_blocks,
+    spread_and_largest,
     values_of,
 )
 from troubleshooter_nb.ranges import Readable, reading
@@ -113,20 +113,18 @@ class Streamed:
     @cached_property
     def figures(self) -> tuple[float, Spread, np.ndarray]:
         """The largest finite magnitude, the spread, and some values; from one pass over all."""
-        largest, place, step = 0.0, 0, max(1, self.size // THINNED)
+        place, step = 0, max(1, self.size // THINNED)
         thinned: list[np.ndarray] = []
 
         def measured() -> Iterator[np.ndarray]:
-            nonlocal largest, place
+            nonlocal place
             for block in self._passing():
-                finite = searchable(block)
-                largest = max(largest, float(finite.max()), -float(finite.min()))
-                thinned.append(finite[-place % step :: step].astype(np.float64))
+                thinned.append(searchable(block[-place % step :: step]).astype(np.float64))
                 place += len(block)
                 yield block
 
         with np.errstate(all="ignore"):
-            spread = spread_of_blocks(measured())
+            spread, largest = spread_and_largest(measured())
         return largest, spread, np.concatenate(thinned or [np.zeros(0)])
 
     def _passing(self) -> Iterator[np.ndarray]:
