@@ -419,8 +419,10 @@ class Strided:
 
     def range(self, read_rows: ReadRows, dtype: np.dtype, start: int, stop: int) -> np.ndarray:
         """Values of one flat range, by rows of the last axis."""
+        if start >= stop:
+            return np.empty(0, dtype)
         width = self._axes[-1][0]
-        if start < stop and start % width == stop % width == 0:
+        if start % width == stop % width == 0:
             starts = np.arange(start, stop, width)
             return self._of_one_axis(read_rows, dtype, starts, width).reshape(-1)
         values = np.empty(stop - start, dtype)

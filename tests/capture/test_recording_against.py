@@ -217,6 +217,27 @@ def test_calls_without_a_partner_are_counted_on_both_sides(net):
     assert not fewer.passed
 
 
+def test_steps_that_never_came_are_counted_and_steps_too_many_as_well(net):
+    def steps(count, **options):
+        with tnb.record(net, gradients=False, **options) as rec:
+            for number in range(count):
+                net(X + number)
+                rec.step()
+        return rec
+
+    three, calls = steps(3).dump, steps(1, against=steps(1).dump).differences.compared
+    fewer = steps(2, against=three)
+    assert len(fewer.differences.unmet) == calls
+    assert fewer.differences.unmet[0].endswith(", step 2")
+    assert not fewer.differences.passed
+    assert steps(2, against=three, steps=[0, 1]).differences.passed  # the third was not asked for
+    more = steps(3, against=steps(1).dump).differences
+    assert len(more.alone) == 2 * calls
+    with tnb.record(net, gradients=False, against=three) as rec:
+        net(X)
+        assert rec.differences.unmet == ()  # it still runs
+
+
 def test_gradients_without_a_partner_are_counted_on_both_sides(net):
     whole, without = recorded(net).dump, recorded(net, gradients=False).dump
     found = recorded(net, against=without).differences

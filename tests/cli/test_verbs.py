@@ -263,7 +263,12 @@ def test_html_is_a_page_of_an_executed_notebook(said, tmp_path):
     cell.outputs = [nbformat.v4.new_output("stream", text="the verdict")]
     nbformat.write(nbformat.v4.new_notebook(cells=[cell]), tmp_path / "n.ipynb")
     assert said("html", "n.ipynb")[0] == 0
-    assert "the verdict" in (tmp_path / "n.html").read_text("utf-8")
+    page = (tmp_path / "n.html").read_text("utf-8")
+    assert "the verdict" in page
+    # In the theme of its reader, on paper in the light one.
+    assert 'content="light dark" name="color-scheme"' in page
+    assert page.count('media="screen and (prefers-color-scheme: dark)"') == 1
+    assert "data-jp-theme-light" not in page.partition("<body")[2]
     (tmp_path / "broken.ipynb").write_text("{")
     code, _, err = said("html", "broken.ipynb")
     assert (code, err.count("\n")) == (2, 1)

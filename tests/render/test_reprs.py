@@ -280,11 +280,23 @@ def test_unmatched_entries_are_listed_with_reasons(mixed):
     assert "not a .npy file" in text
 
 
+def test_what_is_alone_as_expected_is_no_warning():
+    left = {"a": np.ones(3, "f4"), "b": np.ones(3, "f4"), "c": np.ones(2, "f4")}
+    cmp = tnb.compare(left, {"a": left["a"]}, mapping={"b": None})
+    text = cmp._repr_html_()
+    assert "○ 1 without a partner" in text
+    assert "1 alone as expected" in text
+    assert "○\N{NO-BREAK SPACE}1\N{NO-BREAK SPACE}alone as expected" in text  # b, in its block
+    fine = tnb.compare({"a": left["a"], "b": left["b"]}, {"a": left["a"]}, mapping={"b": None})
+    assert "without a partner" not in fine._repr_html_()
+    assert "○ 1 alone as expected" in fine._repr_html_()
+
+
 def test_every_verdict_has_a_word_in_both_languages():
     named = {
         id.removeprefix("verdicts.name_") for id in SENTENCES if id.startswith("verdicts.name_")
     }
-    assert named == {*TRUTH_TABLE, "created", "within", "carried"}
+    assert named == {*TRUTH_TABLE, "created", "within", "carried", "alone"}
     assert all(words.word(name, "en") and words.word(name, "zh") for name in TRUTH_TABLE)
 
 

@@ -121,6 +121,8 @@ class Against:
         How names of modules begin.
     plan : Plan
     rank : int
+    is_recorded : callable
+        Whether a step of the run is among those that are recorded.
     kept : Sink
         Where events go; it gets the values of a call that differs as well, whatever is kept.
     """
@@ -132,9 +134,11 @@ class Against:
         word: str,
         plan: Plan,
         rank: int,
+        is_recorded: Callable[[int], bool],
         kept: Sink,
     ) -> None:
         self._reference, self._plan, self._kept, self._word = reference, plan, kept, word
+        self._is_recorded = is_recorded
         self._partners = Partners(reference.dump, layers, word, reference.mapping, rank)
         self._judge = Judge(reference.dump, reference.tolerance)
         # Told before the block is ended, and of bytes that are kept besides.
@@ -247,7 +251,7 @@ class Against:
         if call.has_partner:
             self._met[self._there(step), self._partners.place_of(place)] = run
         elif place not in self._partners.expected:
-            self._alone[self._name(call, "forward")] = run
+            self._leave_alone(call, self._name(call, "forward"))
 
     def _take_owner(self, event: Event) -> None:
         """A parameter of a call, which is compared at once."""
@@ -261,7 +265,8 @@ class Against:
         )
         if row < 0:
             if role == "parameter" and self._partners.has_parameters and call.has_partner:
-                self._alone[f"{self._name(call, 'forward')}.parameters.{leaf}"] = call.run
+                name = f"{self._name(call, 'forward')}.parameters.{leaf}"
+                self._leave_alone(call, name)
             return
         found = self._judge.of(number, self._held.get(number), row)
         call.parameters[leaf] = found
@@ -337,7 +342,7 @@ class Against:
     def _miss_gradient(self, call: _Call) -> None:
         """Note a gradient without a partner, unless its call has none either and is noted."""
         if call.has_partner:
-            self._alone[self._name(call, "backward")] = call.run
+            self._leave_alone(call, self._name(call, "backward"))
 
     # What is found
 
@@ -473,6 +478,12 @@ class Against:
         kind, path, number = call.place
         return format_msprobe_call(name_of_call(kind, path, call.layer, number, way, self._word))
 
+    def _leave_alone(self, call: _Call, name: str) -> None:
+        """Note what has no partner, with its step behind the first."""
+        is_first = call.step == self._first_step
+        said = name if is_first else Message("against.at_step", where=name, step=call.step)
+        self._alone[said] = call.run
+
     def differences(self, *, is_running: bool) -> Differences:
         """What was found so far."""
         return Differences(
@@ -482,22 +493,35 @@ class Against:
             sum(self._gradients.values()),
             sum(self._undecided.values()),
             tuple(self._alone),
-            tuple(self._unmet()),
+            tuple(self._unmet() if is_running or self.stopped_by else self._unmet_of_all()),
             self.stopped_by is not None,
             is_running,
         )
+
+    def _unmet_of_all(self) -> list[str]:
+        """Also the calls of the steps that the run was to record and never came to."""
+        steps, found = {self._there(step) for step in self._steps}, self._unmet()
+        for step in self._partners.steps:
+            if step not in steps and self._is_recorded(step):
+                titles = [self._partners.title_of(step, place) for place in self._asked(step)]
+                found += [Message("against.at_step", where=one, step=step) for one in titles]
+        return found
+
+    def _asked(self, step: int) -> Iterator[Place]:
+        """Calls of a step of the reference that the run is expected to make."""
+        kinds = ["debug", *["module"] * self._plan.modules, *["api"] * self._plan.operators]
+        for place in self._partners.calls(step, kinds):
+            if place not in self._partners.unexpected and self._is_asked(place):
+                yield place
 
     def _unmet(self) -> list[str]:
         """Calls of the reference, in the steps of the run, that the run did not make.
 
         Of those that it made, the gradients that did not come.
         """
-        kinds = ["debug", *["module"] * self._plan.modules, *["api"] * self._plan.operators]
         found, partners = [], self._partners
         for step in sorted({self._there(step) for step in self._steps}):
-            for place in partners.calls(step, kinds):
-                if place in partners.unexpected or not self._is_asked(place):
-                    continue
+            for place in self._asked(step):
                 if (step, place) not in self._met:
                     found.append(partners.title_of(step, place))
                 elif self._plan.gradients:

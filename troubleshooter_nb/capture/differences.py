@@ -95,9 +95,8 @@ class Differences:
         Calls of the run without a partner in the reference, and what has none of others: gradients
         by their backward, parameters.
     unmet : tuple of str
-        Calls of the reference that the run did not make, in the steps that were recorded, and of
-        the others those of whose backward a gradient did not come. What still runs, or was
-        stopped, may not have come to them.
+        Calls of the reference that the run did not make, and of the others those of whose backward
+        a gradient did not come. Of what still runs, or was stopped, in the steps that it began.
     is_stopped : bool
         Whether the run was stopped at the last of `rows`.
     is_running : bool

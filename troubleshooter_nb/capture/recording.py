@@ -275,7 +275,7 @@ class Recording(Run):
                 leaves = [(leaf, role, of.shape, of.dtype) for leaf, role, of in facts]
                 layers.append(Layer(seen.path, seen.layer, leaves))
         word = self._framework.MODULE_WORD
-        return Against(reference, layers, word, self._plan, rank, self._kept)
+        return Against(reference, layers, word, self._plan, rank, self._steps, self._kept)
 
     # What came of it
 

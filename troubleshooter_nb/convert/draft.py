@@ -52,6 +52,7 @@ GUESSED = "weight_maps.paired_by"  # in the note of a row that names do not prov
 _MOST_NOTES = 60
 # Roles of what is set aside unless both sides have it: a network may own an average of another.
 _WANTED = ("average", "adapter")
+_MAKINGS = ("adapter", "quantized")  # what weights are made of
 _SET_ASIDE = {
     "optimizer_state": "weight_maps.aside_optimizer_state",
     "step_counter": "weight_maps.aside_step_counter",
@@ -153,7 +154,7 @@ def draft_weight_map(source: Any, target: Any = None) -> WeightMap:
         drafted = _without_other_names(drafted, from_side)
     drafted = drafted.keep(*_counters(drafted))
     if from_side.dump is not None:
-        drafted = replace(drafted, unread=unread_of(from_side.dump))
+        drafted = replace(_with_makings(drafted, from_side), unread=unread_of(from_side.dump))
     notes = [*drafted.notes, *from_side.notes, *(to_side.notes if to_side else ())]
     notes += unsupported
     notes += _guess_notes(from_side, flavour, to_side)
@@ -185,7 +186,7 @@ def held_against(weight_map: WeightMap, source: Any, target: Any) -> WeightMap:
     known = replace(weight_map, source=from_side.specs, target=to_side.specs)
     if from_side.dump is None or to_side.dump is None:
         return known
-    known = replace(known, unread=unread_of(from_side.dump))
+    known = replace(_with_makings(known, from_side), unread=unread_of(from_side.dump))
     if known.problems():
         return known
     # Here, for what it brings from `metrics` is slow to import.
@@ -243,6 +244,22 @@ def _with_wanted(side: _Side, other: _Side) -> _Side:
         if role in _WANTED and source is not None and name in theirs and name not in side.specs
     }
     return replace(side, specs={**side.specs, **wanted}) if wanted else side
+
+
+def _with_makings(known: WeightMap, side: _Side) -> WeightMap:
+    """The map over what its source set aside though weights are made of it, as well.
+
+    What of it no row takes has no place then: a quantised weight, an adapter that is not merged.
+    """
+    if side.dump is None:
+        return known
+    roles = side.dump.index["role"].values.tolist()
+    makings = {
+        name: Spec(source.shape, source.dtype)
+        for name, source, role in zip(side.dump.names, side.dump.sources, roles, strict=True)
+        if role in _MAKINGS and source is not None
+    }
+    return replace(known, source={**known.source, **makings}) if makings else known
 
 
 def _counters(drafted: WeightMap) -> list[str]:

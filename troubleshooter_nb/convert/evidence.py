@@ -28,7 +28,7 @@ from troubleshooter_nb.convert.merged import computed_said, merged_row
 from troubleshooter_nb.dump import ArraySource, Dump
 from troubleshooter_nb.errors import WeightMapError
 from troubleshooter_nb.formats.transformed_source import transformed
-from troubleshooter_nb.messages import Message, ids_of, joined
+from troubleshooter_nb.messages import Message, ids_of, joined, messages_in
 from troubleshooter_nb.metrics.derivations import Derivation
 from troubleshooter_nb.metrics.fingerprints import Fingerprint, candidates, fingerprint_of
 from troubleshooter_nb.metrics.floats import arithmetic_of
@@ -66,7 +66,7 @@ def with_evidence(drafted: WeightMap, source: Dump, target: Dump) -> WeightMap:
     """
     sides = _readable(source, drafted.source), _readable(target, drafted.target or {})
     rows = list(_named_pairs(drafted, *sides))
-    if not rows:
+    if not rows and not any(row.targets and _residual(row) is None for row in drafted.rows):
         return drafted
     roles = source.index["role"].values.tolist()
     adapters = {n for n, role in zip(source.names, roles, strict=True) if role == "adapter"}
@@ -99,6 +99,12 @@ def _said_of(row: WeightRow, search: _Search, against: Mapping[str, str]) -> str
     if row.targets[0] in against:
         return against[row.targets[0]]
     return search.notes.get(row.sources[0], "")
+
+
+def _residual(row: WeightRow) -> float | None:
+    """What the values that made a row left; None of one that names or rules made."""
+    said = [one for one in messages_in(row.note) if one.id == "weight_maps.by_values"]
+    return float(said[0].values["residual"]) if said else None
 
 
 @dataclass(frozen=True)
@@ -151,7 +157,7 @@ def _named_pairs(
         if len(row.sources) != 1 or len(row.targets) != 1 or not row.transform.keeps_order:
             continue
         left, right = ours.get(row.sources[0]), theirs.get(row.targets[0])
-        if left is None or right is None or "weight_maps.by_values" in ids_of(row.note):
+        if left is None or right is None or _residual(row) is not None:
             continue
         fits = not drafted.problem(row)
         enough = math.prod(right.shape) >= FEWEST_RELATED
@@ -220,10 +226,15 @@ class _Search:
             if pair.like is not None and not (pair.like.kind == "equal" and not key_of(pair.ours))
         ]
 
+    @cached_property
+    def _proved(self) -> list[float]:
+        """What is left of the rows that values made: they agree as much as any."""
+        return [left for row in self.drafted.rows if (left := _residual(row)) is not None]
+
     @property
     def _related(self) -> bool:
         alike = any(not pair.differs for pair in self._compared)
-        return alike or bool(self.found)
+        return alike or bool(self.found or self._proved)
 
     def _exact(self, differing: Sequence[_Pair]) -> None:
         """Values that are those of another tensor of the source, bit for bit."""
@@ -384,8 +395,8 @@ class _Search:
     def _are_equal(self) -> bool:
         """Whether most rows that can be compared are equal, so that no training moved them."""
         kinds = [pair.like.kind for pair in self._compared if pair.like is not None]
-        equal = sum(kind in ("equal", "rounded") for kind in kinds)
-        return self._share >= RELATED_ROWS and 2 * equal > len(kinds)
+        equal = sum(kind in ("equal", "rounded") for kind in kinds) + self._proved.count(0.0)
+        return self._share >= RELATED_ROWS and 2 * equal > len(kinds) + len(self._proved)
 
     def made_otherwise(self, suggested: set[str]) -> dict[str, str]:
         """By first target, that values contradict a row that joins, splits or reorders.
@@ -400,12 +411,7 @@ class _Search:
         for row in self.drafted.rows:
             is_pair = len(row.sources) == len(row.targets) == 1 and row.transform.keeps_order
             known = {*row.sources} <= self.ours.keys() and {*row.targets} <= self.theirs.keys()
-            if (
-                is_pair
-                or not row.targets
-                or not known
-                or "weight_maps.by_values" in ids_of(row.note)
-            ):
+            if is_pair or not row.targets or not known or _residual(row) is not None:
                 continue
             if suggested & {*row.targets} or self.drafted.problem(row):
                 continue
@@ -428,7 +434,8 @@ class _Search:
         compared = self._compared
         explained = self._explained
         related = sum(not pair.differs or pair.target in explained for pair in compared)
-        return related / len(compared) if compared else 0.0
+        total = len(compared) + len(self._proved)
+        return (related + len(self._proved)) / total if total else 0.0
 
     def suggestions(self) -> Iterator[WeightRow]:
         """Rows that a transform of the closed list makes right, the surest first."""
@@ -461,14 +468,14 @@ class _Search:
 
     def summary(self) -> list[str]:
         """What the values say about the map as a whole."""
-        compared = self._compared
-        if not compared:
+        compared, total = self._compared, len(self._compared) + len(self._proved)
+        if not total:
             return []
         if self._unrelated:
             return [Message("weight_maps.values_unrelated")]
         kinds = Counter(pair.like.kind for pair in compared if pair.like is not None)
-        agreeing = kinds["equal"] + kinds["rounded"]
-        counts = {"agreeing": agreeing, "total": len(compared)}
+        agreeing = kinds["equal"] + kinds["rounded"] + len(self._proved)
+        counts = {"agreeing": agreeing, "total": total}
         notes: list[str] = [Message("weight_maps.values_agree", **counts)]
         rounded = Counter(p.like.dtype for p in compared if p.like and p.like.kind == "rounded")
         notes += [

@@ -15,6 +15,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "name_nan": ("NaN/Inf", "NaN/Inf 不一致"),
     "name_shape": ("shape", "形状不同"),
     "name_missing": ("missing", "缺失"),
+    "name_alone": ("alone as expected", "预期单侧"),
     "name_unreadable": ("unreadable", "无法读取"),
     "name_undecidable": ("undecidable", "无法判定"),
     "name_created": ("created", "源头"),

@@ -648,14 +648,15 @@ def _unmatched(facts: Mapping[str, Any]) -> Markup | None:
     titled = (DUMP_COLUMNS["name"], DUMP_COLUMNS["shape"], PAIRING_COLUMNS["note"])
     titles = [column.titled(language) for column in titled]
     more = count - len(rows)
-    alone = sentence("pages.without_partner", language, count=unexpected)
+    parts: list[object] = []
+    if unexpected:
+        alone = sentence("pages.without_partner", language, count=unexpected)
+        parts.append(tone("warn", f"{glyph('missing')} {alone}"))
+    if expected_count := count - unexpected:
+        alone = sentence("pages.structure_expected", language, count=expected_count)
+        parts.append(small(alone) if parts else f"{glyph('alone')} {alone}")
     return details(
-        [
-            tone("warn", f"{glyph('missing')} {alone}"),
-            small(f" · {sentence('pages.structure_expected', language, count=expected_count)}")
-            if (expected_count := count - unexpected)
-            else None,
-        ],
+        [join(parts, " · ")],
         simple_table([sentence("explorer.side", language), *titles], rows),
         paragraph(small(sentence("pages.more", language, count=more))) if more > 0 else None,
     )

@@ -137,13 +137,15 @@ class Pairs(Table):
     def states(self) -> np.ndarray:
         """What each row is called: created, within (created, but passed), carried, or its verdict.
 
-        A row that carries an error on and passes is called what its verdict says.
+        A row that carries an error on and passes is called what its verdict says, and one that was
+        expected to have no partner is alone.
         """
         origin, differs = self["origin"], np.isin(self["verdict"], DIFFERING)
         states = self["verdict"].astype(object)
         states[differs & (origin == "carried")] = "carried"
         states[(origin == "created") & (self["verdict"] != "missing")] = "within"
         states[differs & (origin == "created")] = "created"
+        states[(self["verdict"] == "missing") & self["passed"]] = "alone"
         return states
 
     def tone(self, i: int) -> str:

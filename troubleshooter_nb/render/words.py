@@ -28,6 +28,7 @@ _MARKS: Mapping[str, tuple[str, str, str]] = {
     "nan": ("◇", "N", "miss"),
     "shape": ("▲", "S", "warn"),
     "missing": ("○", "-", "warn"),
+    "alone": ("○", "-", "ok"),  # missing, as expected
     "unreadable": ("!", "!", "warn"),
     "undecidable": ("?", "?", "warn"),
     "created": ("✗", "x", "bad"),

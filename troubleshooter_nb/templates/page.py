@@ -7,6 +7,23 @@ from typing import Any
 from troubleshooter_nb.errors import FormatError, check_extra
 from troubleshooter_nb.messages import Foreign, Message
 
+# nbconvert's page, which has one theme, in that of the reader; on paper it is the light one.
+_PAGE = """
+{%- extends 'lab/index.html.j2' -%}
+{%- block html_head -%}
+<meta name="color-scheme" content="light dark">
+{{ super() }}
+{%- endblock html_head -%}
+{%- block notebook_css -%}
+{{ super() }}
+{{ resources.include_css("static/theme-dark.css") | replace("<style", "<style media='DARK'", 1) }}
+{%- endblock notebook_css -%}
+{%- block body_header -%}
+<body class="jp-Notebook">
+<main>
+{%- endblock body_header -%}
+""".replace("DARK", "screen and (prefers-color-scheme: dark)")
+
 
 def check_pages() -> None:
     """Raise ExtraMissingError where what makes a page of a notebook is not installed."""
@@ -14,7 +31,7 @@ def check_pages() -> None:
 
 
 def page_of(notebook: Any, *, name: str) -> str:
-    """The text of a page that needs no other file of ours.
+    """The text of a page that needs no other file of ours and follows the reader's theme.
 
     Parameters
     ----------
@@ -34,7 +51,7 @@ def page_of(notebook: Any, *, name: str) -> str:
     import nbformat
 
     try:
-        exporter = nbconvert.HTMLExporter()  # type: ignore[no-untyped-call]
+        exporter = nbconvert.HTMLExporter(raw_template=_PAGE)  # type: ignore[no-untyped-call]
         resources = {"metadata": {"name": name}}
         text, _ = exporter.from_notebook_node(notebook, resources=resources)
     except (ValueError, KeyError, AttributeError, nbformat.ValidationError) as error:
