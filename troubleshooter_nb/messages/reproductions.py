@@ -12,6 +12,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "values": ("values differ", "值不同"),
     "difference": ("differ, largest {largest:.3g}, relative {relative:.3g}", "不同，最大 {largest:.3g}，相对 {relative:.3g}"),
     "settings": ("setting {name}: {left!r} and {right!r}", "设置 {name}：{left!r} 与 {right!r}"),
+    "unused": ("  what is computed below takes no notice of {name}", "  下面的计算不考虑 {name}"),
     "unknown_settings": ("settings of the {side} are unknown: torch's defaults are used", "{side} 侧的设置未知：使用 torch 的默认值"),
     "stored": ("stored output {name}, left against right: {what}", "已存输出 {name}，左侧对右侧：{what}"),
     "no_output": ("outputs of both sides are not stored", "没有两侧的输出"),

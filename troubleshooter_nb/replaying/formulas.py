@@ -64,6 +64,10 @@ _PADS = """rank = p["weight"].ndim - 2
 pads = [one if isinstance(one, list) else [one, one] for one in per_axis(s.get("padding", 0), rank)]
 mode = s.get("padding_mode", "zeros")
 flat = [number for pair in reversed(pads) for number in pair]"""
+# Without one torch takes the first axis, or the second where that is of samples.
+_DIM = """dim = s.get("dim", s.get("dim_from_front", -1))
+if dim is None:
+    dim = 0 if x.ndim in (0, 1, 3) else 1"""
 
 FORMULAS: Mapping[str, Formula] = {
     "linear": Formula(
@@ -123,10 +127,16 @@ return ops.LayerNorm(first, first, s.get("eps", 1e-5))(x, weight, bias)[0]""",
     ),
     "rms_norm": Formula(
         """eps = s.get("eps") or s.get("variance_epsilon") or 1e-6
+if s.get("eps", eps) is None:  # of torch: that of its dtype
+    eps = np.finfo(np.float32).eps
 return x / np.sqrt((x * x).mean(-1, keepdims=True) + eps) * p.get("weight", 1.0)""",
         """eps = s.get("eps") or s.get("variance_epsilon") or 1e-6
+if s.get("eps", eps) is None:
+    eps = torch.finfo(x.dtype).eps
 return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + eps) * p.get("weight", 1.0)""",
         """eps = s.get("eps") or s.get("variance_epsilon") or 1e-6
+if s.get("eps", eps) is None:
+    eps = float(np.finfo(np.float32).eps)
 return x / ops.sqrt((x * x).mean(-1, True) + eps) * p.get("weight", 1.0)""",
     ),
     "batch_norm": Formula(
@@ -159,9 +169,14 @@ return y + np.reshape(p.get("bias", [0.0]), shape)""",
 return F.group_norm(x, s.get("num_groups", 1), *known)""",
     ),
     "embedding": Formula(
-        'return p["weight"][x.astype(int)]',
-        'return F.embedding(x.long(), p["weight"])',
-        'return ops.gather(p["weight"], x, 0)',
+        """y = p["weight"][x.astype(int)]
+if s.get("max_norm") is None:
+    return y
+size = np.linalg.norm(y, s.get("norm_type", 2.0), -1, keepdims=True)
+return y * np.where(size > s["max_norm"], s["max_norm"] / (size + 1e-7), 1.0)""",
+        """known = {"max_norm": s.get("max_norm"), "norm_type": s.get("norm_type", 2.0)}
+return F.embedding(x.long(), p["weight"].clone(), **known)""",
+        'return ops.gather(p["weight"], x, 0) if s.get("max_norm") is None else None',
     ),
     "gelu": Formula(
         """if s.get("approximate") == "tanh":
@@ -171,18 +186,20 @@ return x / 2 * (1 + np.vectorize(math.erf, otypes=[float])(x / np.sqrt(2)))""",
         'return ops.gelu(x, approximate=s.get("approximate", "none"))',
     ),
     "softmax": Formula(
-        """dim = s.get("dim", s.get("dim_from_front", -1))
+        _DIM
+        + """
 y = np.exp(x - x.max(dim, keepdims=True))
 return y / y.sum(dim, keepdims=True)""",
-        'return F.softmax(x, s.get("dim", s.get("dim_from_front", -1)))',
-        'return ops.softmax(x, s.get("dim", s.get("dim_from_front", -1)))',
+        _DIM + "\nreturn F.softmax(x, dim)",
+        _DIM + "\nreturn ops.softmax(x, dim)",
     ),
     "log_softmax": Formula(
-        """dim = s.get("dim", s.get("dim_from_front", -1))
+        _DIM
+        + """
 y = x - x.max(dim, keepdims=True)
 return y - np.log(np.exp(y).sum(dim, keepdims=True))""",
-        'return F.log_softmax(x, s.get("dim", s.get("dim_from_front", -1)))',
-        'return ops.log_softmax(x, s.get("dim", s.get("dim_from_front", -1)))',
+        _DIM + "\nreturn F.log_softmax(x, dim)",
+        _DIM + "\nreturn ops.log_softmax(x, dim)",
     ),
     "relu": _pointwise("np.maximum(x, 0)", "F.relu(x)", "ops.relu(x)"),
     "relu6": _pointwise("np.clip(x, 0, 6)", "F.relu6(x)", "ops.relu6(x)"),
@@ -208,12 +225,23 @@ return y - np.log(np.exp(y).sum(dim, keepdims=True))""",
         "",
         """rank = len(s["kernel_size"]) if isinstance(s["kernel_size"], list) else x.ndim - 2
 pool = (F.max_pool1d, F.max_pool2d, F.max_pool3d)[rank - 1]
-return pool(x, s["kernel_size"], s.get("stride"), s.get("padding", 0))""",
+sizes = s["kernel_size"], s.get("stride"), s.get("padding", 0), s.get("dilation", 1)
+y = pool(x, *sizes, s.get("ceil_mode", False), bool(s.get("return_indices")))
+return y[0] if s.get("return_indices") else y""",
     ),
     "avg_pool": Formula(
         "",
         """rank = len(s["kernel_size"]) if isinstance(s["kernel_size"], list) else x.ndim - 2
 pool = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)[rank - 1]
-return pool(x, s["kernel_size"], s.get("stride"), s.get("padding", 0))""",
+known = s.get("ceil_mode", False), s.get("count_include_pad", True)
+more = {"divisor_override": s.get("divisor_override")} if rank > 1 else {}
+return pool(x, s["kernel_size"], s.get("stride"), s.get("padding", 0), *known, **more)""",
     ),
 }
+
+
+def settings_of(kind: str) -> list[str]:
+    """The settings that the formulas of a kind ask for, among other words in quotes."""
+    formula = FORMULAS[kind]
+    texts = (formula.numpy, formula.torch, formula.mindspore)
+    return sorted({word for text in texts for word in re.findall(r'"(\w+)"', text)})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from troubleshooter_nb.messages.sentences import SENTENCES
-from troubleshooter_nb.replaying.formulas import FORMULAS, FRAMEWORKS
+from troubleshooter_nb.replaying.formulas import FORMULAS, FRAMEWORKS, settings_of
 
 # What it says, by the word under which it says it.
 _SAID = {
@@ -17,6 +17,7 @@ _SAID = {
     "values": "reproductions.values",
     "difference": "reproductions.difference",
     "settings": "reproductions.settings",
+    "unused": "reproductions.unused",
     "unknown_settings": "reproductions.unknown_settings",
     "stored": "reproductions.stored",
     "no_output": "reproductions.no_output",
@@ -40,7 +41,9 @@ def script_of(kinds: Collection[str], language: str) -> str:
         f"def {kind}_{one}(x, p, s):\n{_indented(body)}" for kind, one, body in bodies if body
     ]
     places = [_entry(kind) for kind in known]
-    formulas = "\n\n\n".join([*functions, "\n".join(["FORMULAS = {", *places, "}"])])
+    uses = [f"    {kind!r}: {settings_of(kind)}," for kind in known]
+    tables = ["FORMULAS = {", *places, "}", "USES = {", *uses, "}"]
+    formulas = "\n\n\n".join([*functions, "\n".join(tables)])
     words = "\n".join(
         f"    {word!r}: {SENTENCES[id][language == 'zh']!r}," for word, id in _SAID.items()
     )
@@ -200,6 +203,9 @@ def main():
     for name in dict.fromkeys([*left, *right]):
         if left.get(name) != right.get(name):
             say("settings", name=repr(name), left=left.get(name), right=right.get(name))
+            kinds = [CALL[side]["kind"] for side in SIDES if CALL[side]["kind"]]
+            if kinds and not any(name in USES[kind] for kind in kinds):
+                say("unused", name=repr(name))
     for side in SIDES:
         if CALL[side]["kind"] and not CALL[side]["settings"]:
             say("unknown_settings", side=side)
