@@ -1,5 +1,7 @@
 """Verdicts once it is known where differences come from: what grew, and what has no effect."""
 
+from dataclasses import replace
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -158,3 +160,21 @@ def test_a_factor_just_above_the_rounding_is_none(scale):
     found = compare(halves(seed=1, scale=scale), halves(seed=2))
     assert found.exit_code == 1
     assert "grown_rounding" not in verdicts(found)
+
+
+def test_masked_scores_that_are_wrong_are_no_rounding():
+    """Of a norm of -1e9 no error of the scores beside it shows, so they are told by themselves."""
+    scores = np.random.default_rng(0).standard_normal((4, 32, 32)).astype(np.float32)
+    masked = np.triu(np.ones((32, 32), bool), 1)
+    right = np.where(masked, np.float32(-1e9), scores)
+    wrong = np.where(masked, np.float32(-1e9), scores[:, ::-1])
+    cmp = compare({"scores": wrong}, {"scores": right})
+    assert not cmp.passed
+    row = cmp.to_dataframe().iloc[0]
+    assert (row["verdict"], row["reason_id"]) == ("differs", "differs_beside_fill")
+    assert row["growth"] > 1e3
+    bare = [
+        replace(Dump.from_arrays({"scores": one}).summarise(), sources=(None,))
+        for one in (wrong, right)
+    ]
+    assert compare(*bare).to_dataframe().iloc[0]["verdict"] == "undecidable"

@@ -20,6 +20,7 @@ from troubleshooter_nb.metrics.verdict import (
     Tolerance,
     Verdict,
     expected_missing,
+    fill_of,
     is_unrelated,
     judge,
     judge_all,
@@ -739,3 +740,42 @@ def test_a_distance_by_fingerprints_is_judged(apart, dtype, expected):
     tolerance = Tolerance(rtol=1e-5, atol=1e-9)
     found = judge_fingerprints(apart, 1.0, tolerance, size=1000, dtypes=dtypes)
     assert (found.name, found.reason) == expected
+
+
+FILLS = [-1e9, -1e4, float(np.finfo(np.float32).min), 1e9]
+
+
+@pytest.mark.parametrize("fill", FILLS)
+def test_no_error_hides_beside_a_fill(fill):
+    scores = np.random.default_rng(0).standard_normal((8, 64, 64)).astype(np.float32)
+    masked = np.triu(np.ones((64, 64), bool), 1)
+    right = np.where(masked, np.float32(fill), scores)
+    usual = Tolerance()
+    # Of other rows every score is wrong; rounding of each is rounding.
+    for wrong in (scores[:, ::-1], scores + np.float32(0.01), scores * np.float32(1.01)):
+        found = judged(np.where(masked, np.float32(fill), wrong), right, usual)
+        assert (found.name, found.passed) == ("differs", False), found
+    noise = np.random.default_rng(1).standard_normal(scores.shape)
+    for apart in (1e-7, 1e-6):
+        made = (scores * (1 + apart * noise)).astype(np.float32)
+        found = judged(np.where(masked, np.float32(fill), made), right, Tolerance(1e-8, 1e-8))
+        assert found.name == "rounding", found
+
+
+def test_fingerprints_say_nothing_beside_a_fill():
+    float32 = (np.dtype(np.float32),) * 2
+    options = {"size": 1000, "dtypes": float32, "has_fill": True}
+    found = judge_fingerprints(3.0, 1e10, Tolerance(), **options)
+    assert (found.name, found.reason) == ("undecidable", "fingerprints_fill")
+    assert judge_fingerprints(1e-6, 1e10, Tolerance(), **options).passed
+
+
+def test_large_values_of_a_network_are_no_fill():
+    values = {"min": -1e4, "max": 3.0, "l2": 1e4 * 5.3**0.5}
+    assert fill_of(values, values, most=100) == 0.0  # the norm is of others as well
+    one_hot = {"min": 0.0, "max": 1.0, "l2": 8.0}
+    assert fill_of(one_hot, one_hot, most=100) == 0.0
+    masked = {"min": -1e9, "max": 3.0, "l2": 1e9 * 50**0.5}
+    assert fill_of(masked, masked, most=100) == -1e9
+    assert fill_of(masked, masked, most=49) == 0.0  # so many are not equal
+    assert fill_of({**masked, "min": -2.0}, masked, most=100) == 0.0

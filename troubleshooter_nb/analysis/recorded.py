@@ -17,6 +17,7 @@ from troubleshooter_nb.metrics.summary import bits_seen, used_significand_bits
 from troubleshooter_nb.metrics.verdict import (
     Tolerance,
     Verdict,
+    fill_of,
     judge_fingerprints,
     judge_statistics,
     of_both,
@@ -115,7 +116,10 @@ def judge_recorded(left: Recorded, right: Recorded, tolerance: Tolerance) -> Ver
     if found.reason == "undecidable" and dtypes is not None and same_bits is None:
         apart, norm = fingerprint_distance(left, right)
         if not math.isnan(apart):
-            return judge_fingerprints(apart, norm, tolerance, size=size, dtypes=dtypes)
+            has_fill = fill_of(left.statistics, right.statistics, most=size) != 0.0
+            return judge_fingerprints(
+                apart, norm, tolerance, size=size, dtypes=dtypes, has_fill=has_fill
+            )
     if found.reason == "statistics_both":
         other_bits = same_bits is False and "NaN" in found.detail and not tolerance.equal_nan
         return verdict("nan", "digest_differs_nan") if other_bits else found

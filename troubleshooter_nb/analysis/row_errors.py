@@ -83,8 +83,13 @@ def _weigh_cancelled(flow: Flow, errors: np.ndarray) -> None:
 def _weigh_filled(flow: Flow, errors: np.ndarray) -> None:
     """Hold what was filled with a number for hidden places against what it was made from.
 
-    The norm of scores of which some are -1e9 is that of these; the others may be anything.
+    The norm of scores of which some are -1e9 is that of these; the others may be anything. Of those
+    that are known to differ it is told how much, on average.
     """
+    result = flow.result
+    for row in np.flatnonzero(result["reason_id"] == "differs_beside_fill"):
+        share = result["unequal_count"][row] / math.prod(result["right_shape"][row])
+        errors[row] = np.fmax(errors[row], min(result["mean_rel_error"][row] / share, 1.0))
     lows = np.maximum(flow.result["left_min"], flow.result["right_min"])
     sizes = np.fmax(np.abs(flow.result["right_min"]), np.abs(flow.result["right_max"]))
     filled: dict[int, float] = {}

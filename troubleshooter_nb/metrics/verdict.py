@@ -209,6 +209,9 @@ def judge(
     bound = noise_bound(left_dtype, right_dtype, length=length)
     if figures["allclose"]:
         return _passed(figures, tolerance, left_dtype, right_dtype, bound.rel_l2)
+    fill = _fill_of(figures, finite)
+    if fill and _errs_beside(figures, bound.rel_l2, finite):
+        return verdict("differs", "differs_beside_fill", f"{fill:g}")
     inside = bound.explains(figures["rel_l2_error"], figures["max_abs_error"] / _scale(figures))
     if inside and not _is_systematic(figures, left_dtype, right_dtype, finite):
         return verdict("rounding", "rounding")
@@ -340,6 +343,7 @@ def judge_fingerprints(
     *,
     size: int,
     dtypes: tuple[np.dtype, np.dtype],
+    has_fill: bool = False,
 ) -> Verdict:
     """Verdict by the distance that fingerprints tell: of the tensors as a whole, not by element.
 
@@ -355,6 +359,8 @@ def judge_fingerprints(
         Number of elements.
     dtypes : tuple of two numpy dtypes
         Stored dtypes. Of integers and bool any distance is a difference.
+    has_fill : bool
+        Whether the norm is that of a fill, see `fill_of`: nothing is small beside it then.
 
     Notes
     -----
@@ -365,6 +371,8 @@ def judge_fingerprints(
     largest = thresholds.FINGERPRINT_BELOW * apart
     least = apart / thresholds.FINGERPRINT_ABOVE
     rtol, atol = tolerance.of(*dtypes)
+    if has_fill and largest > atol:
+        return verdict("undecidable", "fingerprints_fill")
     noise = 0.0 if are_exact(*dtypes) else noise_bound(*dtypes).rel_l2
     floor = 0.0 if are_exact(*dtypes) else thresholds.FINGERPRINT_FLOOR
     if largest <= rtol * norm or largest <= atol:
@@ -561,6 +569,41 @@ def _blind(tolerance: Tolerance) -> float:
 def _scale(figures: Mapping[str, float]) -> float:
     largest = max(abs(figures["right_max"]), abs(figures["right_min"]))
     return largest if largest > 0 else np.inf if figures["max_abs_error"] == 0 else 5e-324
+
+
+def fill_of(left: Mapping[str, float], right: Mapping[str, float], most: float) -> float:
+    """The number that both sides hold for "none", as masked scores do; 0 where there is none.
+
+    The norm is that of `most` equal elements at the most, all of one magnitude that no value of a
+    network has, so that an error of all others does not show in it.
+
+    Parameters
+    ----------
+    left, right : mapping
+        ``min``, ``max``; of the right side ``l2``.
+    """
+    ends = [[float(side.get(name, np.nan)) for name in ("min", "max")] for side in (left, right)]
+    fill = max(ends[1], key=abs)
+    norm = float(right.get("l2", np.nan))
+    if not abs(fill) >= thresholds.LEAST_FILL or fill not in ends[0] or not np.isfinite(norm):
+        return 0.0
+    count = (norm / abs(fill)) ** 2
+    is_whole = abs(count - round(count)) <= thresholds.LEFT_OF_FILL
+    return fill if 1 <= round(count) <= most and is_whole else 0.0
+
+
+def _fill_of(figures: Mapping[str, float], finite: int) -> float:
+    left, right = (
+        {name: figures[f"{side}_{name}"] for name in ("min", "max", "l2")}
+        for side in ("left", "right")
+    )
+    return fill_of(left, right, finite - figures["unequal_count"])
+
+
+def _errs_beside(figures: Mapping[str, float], noise: float, finite: int) -> bool:
+    """Whether the elements that differ do so by more than their own rounding, on average."""
+    error = figures["mean_rel_error"] * finite / max(figures["unequal_count"], 1)
+    return not error <= thresholds.ROUNDED_BESIDE_FILL * noise
 
 
 def _is_systematic(
