@@ -327,3 +327,45 @@ def test_a_map_over_two_recorded_runs_joins_what_their_calls_hold():
     for one in (found, back):
         compared = one.result["verdict"].values != "missing"
         assert one.result["passed"].values[compared].all()
+
+
+def test_what_weights_are_made_of_has_to_have_a_place():
+    quantised = {
+        "l.weight": np.random.default_rng(0).integers(-127, 127, (64, 64)).astype("i1"),
+        "l.weight_scale": np.abs(drawn(1, 64, 1)),
+        "n.weight": drawn(2, 64),
+    }
+    drafted = tnb.draft_weight_map(quantised, "mindspore")
+    assert drafted.unmatched_sources == ["l.weight", "l.weight_scale"]
+    assert "98.5% of its elements" in drafted.doubts()[0]
+    adapted = {
+        "q.base_layer.weight": drawn(0, 32, 32),
+        "q.lora_A.weight": drawn(1, 4, 32),
+        "q.lora_B.weight": drawn(2, 32, 4),
+    }
+    drafted = tnb.draft_weight_map(adapted, "mindspore")
+    assert drafted.unmatched_sources == ["q.lora_A.weight", "q.lora_B.weight"]
+    assert drafted.drop(*drafted.unmatched_sources).doubts() == []
+
+
+def test_values_that_made_all_other_rows_speak_against_one_that_names_made():
+    source = {"a.weight": drawn(0, 64, 64), "b.weight": drawn(1, 64, 64)}
+    target = {"u.weight": source["a.weight"], "b.weight": drawn(2, 64, 64)}
+    drafted = tnb.draft_weight_map(source, target)
+    assert drafted.names["a.weight"] == "u.weight"
+    assert [said for said in drafted.doubts() if "b.weight" in said]
+    assert any("1 of 2 rows" in note for note in drafted.notes)
+    fused = {f"{n}.weight": drawn(k, 32, 32) for k, n in enumerate("qkv")}
+    wrong = {"qkv.weight": drawn(9, 96, 32), "u.weight": source["a.weight"]}
+    drafted = tnb.draft_weight_map({**fused, "a.weight": source["a.weight"]}, wrong)
+    (joined,) = (row for row in drafted if len(row.sources) > 1)
+    assert joined.targets == ("qkv.weight",)
+    assert [said for said in drafted.doubts() if "contradict" in said]
+
+
+def test_a_tensor_without_elements_is_transposed_and_proved(tmp_path):
+    arrays = {"a": np.zeros((4, 0), "f4"), "b": drawn(0, 3)}
+    weight_map = tnb.draft_weight_map(arrays).pair("a", "a", "transpose")
+    with pytest.warns(TroubleshooterWarning, match="without elements|no elements"):
+        tnb.convert_weights(arrays, tmp_path / "z.pth", weight_map)
+    assert tnb.open_dump(tmp_path / "z.pth").array("a").shape == (0, 4)

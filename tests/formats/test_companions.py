@@ -138,6 +138,7 @@ def test_a_layer_that_is_only_called_so_stays_a_layer(tmp_path, beside, suffix):
     [
         ("moment1.{}", "moment2.{}"),
         ("adam_m.{}", "adam_v.{}"),
+        ("lamb_m.{}", "lamb_v.{}"),
         ("exp_avg.{}", "exp_avg_sq.{}"),
         ("optimizer.exp_avg.{}", "optimizer.exp_avg_sq.{}"),
         ("{}.exp_avg", "{}.exp_avg_sq"),
