@@ -33,6 +33,21 @@ def folded(weight, norm, eps, bias=0.0):
     return made.astype("f4"), (beta + (bias - mean) * factor).astype("f4")
 
 
+def test_the_counter_of_a_folded_batch_norm_is_dropped(tmp_path):
+    weight, norm = drawn(0, 8, 4, 3, 3), batch_norm("bn", 10, 8)
+    made, shift = folded(weight, norm, 1e-5)
+    counter = {"bn.num_batches_tracked": np.array(7)}
+    drafted = tnb.draft_weight_map(
+        {**beside(), "conv.weight": weight, **norm, **counter},
+        {**beside(), "conv.weight": made, "conv.bias": shift},
+    ).accept()
+    assert drafted.doubts() == []
+    source = {**beside(), "conv.weight": weight, **norm, **counter}
+    proof = tnb.convert_weights(source, tmp_path / "out.pth", drafted)
+    assert proof.passed
+    assert any("bn.num_batches_tracked" in note for note in proof.notes)  # dropped, and said
+
+
 @pytest.mark.parametrize("eps", [1e-5, 1e-3])
 @pytest.mark.parametrize("with_bias", [False, True])
 def test_a_folded_batch_norm_is_found_suggested_and_converted(eps, with_bias, tmp_path):

@@ -152,7 +152,9 @@ def draft_weight_map(source: Any, target: Any = None) -> WeightMap:
             drafted = with_evidence(drafted, from_side.dump, to_side.dump)
             drafted = _without_chance(drafted, to_side)
         drafted = _without_other_names(drafted, from_side)
-    drafted = drafted.keep(*_counters(drafted))
+    drafted = drafted.keep(*_counters(drafted.unmatched_targets))
+    # A norm that is folded away has no count of its batches.
+    drafted = drafted.drop(*_counters(drafted.unmatched_sources))
     if from_side.dump is not None:
         drafted = replace(_with_makings(drafted, from_side), unread=unread_of(from_side.dump))
     notes = [*drafted.notes, *from_side.notes, *(to_side.notes if to_side else ())]
@@ -262,10 +264,9 @@ def _with_makings(known: WeightMap, side: _Side) -> WeightMap:
     return replace(known, source={**known.source, **makings}) if makings else known
 
 
-def _counters(drafted: WeightMap) -> list[str]:
-    """Targets that nothing fills because the source's framework has no such thing."""
-    names = drafted.unmatched_targets
-    return [name for name in names if name.rpartition(".")[2] in without_counterpart()]
+def _counters(unmatched: Iterable[str]) -> list[str]:
+    """Those without a partner because only torch's norms have such a thing."""
+    return [name for name in unmatched if name.rpartition(".")[2] in without_counterpart()]
 
 
 def _side(value: Any, argument: str) -> _Side:
