@@ -170,6 +170,19 @@ def test_it_stops_within_a_backward_pass(net):
     assert row.rel_l2_error == pytest.approx(2.0, rel=1e-5)
 
 
+def test_between_start_and_stop_the_network_runs_on(net):
+    reference, other = recorded(net).dump, with_other_activation(net)
+    rec = tnb.record(other, against=reference, stop_after=1).start()
+    step(other)
+    dump = rec.stop()
+    assert rec.differences.is_stopped
+    assert len(rec.differences) == 1
+    assert len(dump) < len(reference)
+    assert rec.state == "stopped"
+    step(other)  # and nothing is left on it
+    assert len(rec.differences) == 1
+
+
 def test_a_stop_ends_the_recording_that_asked_for_it_and_no_other(net):
     reference = recorded(net).dump
     other = with_other_activation(net)

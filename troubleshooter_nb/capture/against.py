@@ -145,6 +145,8 @@ class Against:
         self.stop: Callable[[], None] = lambda: None
         self.grow: Callable[[int], None] = lambda count: None
         self.stopped_by: StopRecording | None = None
+        # Whether there is a block to end; of what runs between `start` and `stop` the rest runs on.
+        self.ends_block = True
         self._step, self._first_step = 0, -1
         self._held: OrderedDict[int, np.ndarray] = OrderedDict()
         self._held_bytes = 0
@@ -454,7 +456,8 @@ class Against:
         if wanted and sum(one.origin != "contains" for one in found) >= wanted:
             self.stopped_by = StopRecording(Message("against.stopped", call=difference.call))
             self.stop()
-            raise self.stopped_by
+            if self.ends_block:
+                raise self.stopped_by
 
     def _keep(self, call: _Call) -> None:
         """Have the values of a call in the recording, whatever it keeps."""

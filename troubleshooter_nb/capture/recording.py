@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from troubleshooter_nb.capture.arguments import (
     bytes_of,
@@ -118,7 +118,8 @@ def record(
         As in `compare`.
     stop_after : int, optional
         End the block, and the code in it, at so many calls that differ; the recording ends as
-        if the block had been done.
+        if the block had been done. Between `start` and `stop` there is none: what runs there runs
+        on, and is not recorded any more.
     replayable : bool
         Also the state of the random generator at each call, and how its arguments are nested: what
         `replay` needs besides values and parameters.
@@ -219,6 +220,9 @@ def _reference(
 _NEXT = {"not started": "rec.start()", "running": "rec.stop()", "": "tnb.compare(rec.dump, other)"}
 
 
+_Own = TypeVar("_Own", bound="Recording")
+
+
 class Recording(Run):
     """What a network did, and what of it could not be recorded; see `record`.
 
@@ -229,7 +233,16 @@ class Recording(Run):
         super().__init__(*of_run)
         self._reference = reference
         self._against: Against | None = None
+        self._is_block = False
         self._dump: tuple[tuple[int, int], Dump] | None = None
+
+    def __enter__(self: _Own) -> _Own:
+        self._is_block = True
+        return super().__enter__()
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
+        self._is_block = False
+        return super().__exit__(kind, error, trace)
 
     def stop(self) -> Dump:
         """End the recording and take everything away; the dump of it."""
@@ -260,6 +273,7 @@ class Recording(Run):
             recorder.values.size_bytes += count
 
         against.stop, against.grow = recorder.give_up, grow
+        against.ends_block = self._is_block
         return recorder
 
     def _new_against(self, reference: Reference, rank: int) -> Against:
