@@ -718,3 +718,20 @@ def test_gradients_of_two_frameworks_are_paired_as_their_parameters_are(names, w
         assert columns["confidence"].tolist() == [0.98] * len(names)
     assert partners(found) == [(word.format(a), word.format(b)) for a, b in names.items()]
     assert compare(left, right).passed
+
+
+def test_equal_values_in_order_come_before_names_that_are_alike():
+    """``post_attention_layernorm`` looks like ``attention_norm``, which is the other one."""
+    random = np.random.default_rng(0)
+    first, second = (random.standard_normal(64).astype(np.float32) for _ in range(2))
+    left = {
+        "layers.0.input_layernorm.weight": first,
+        "layers.0.post_attention_layernorm.weight": second,
+    }
+    right = {"g.0.attention_norm.weight": first, "g.0.ffn_norm.weight": second}
+    assert compare(left, right).passed
+    # In each other's place they are a fault of names that are alike, and not other names.
+    swapped = {"g.0.input_norm.weight": second, "g.0.post_attention_norm.weight": first}
+    found = compare(left, swapped)
+    assert not found.passed
+    assert found.to_dataframe()["right"].tolist() == [*swapped]

@@ -22,9 +22,11 @@ def guess_pairs(search: Search) -> None:
     if not search.left or not search.right:
         return
     sure = {left.row for left, _ in search.pairs}
+    # In order both; without one, values in each other's place are told by names that are alike.
+    if all(item.ordered for item in (*search.left, *search.right)):
+        _by_equal_values(search)
     _by_alike_names(search)
-    note = Message("pairings.equal_values")
-    search.add(equal_values(search), "values", lambda *_: thresholds.DECIDED[1], note)
+    _by_equal_values(search)
     _by_layers(search)
     for left, right in _gaps(search):
         _by_alignment(search, left, right)
@@ -34,6 +36,12 @@ def guess_pairs(search: Search) -> None:
     _drop_strays(search, sure)
     _by_layers(search)
     _by_what_is_left(search)
+
+
+def _by_equal_values(search: Search) -> None:
+    """Values that no other of the rest holds."""
+    note = Message("pairings.equal_values")
+    search.add(equal_values(search), "values", lambda *_: thresholds.DECIDED[1], note)
 
 
 def _by_alike_names(search: Search) -> None:
