@@ -168,10 +168,10 @@ TWO_DRAWS_APART = 2.1
 DRAW_APART = 2.0
 BOUND_GAP = 20.0  # exp(-20): so seldom a uniform draw stays further below its bound. Derived.
 DRAWN_SIGMAS = 5.0  # Standard errors: one draw in two million lies further off. Derived.
-# Magnitude from which a number stands for "none", as in masked scores; how near to a whole number
-# the norm's square over its own is then; and times its rounding that the others may be apart on
-# average: values near 0 are apart by more. By hand.
-LEAST_FILL, LEFT_OF_FILL, ROUNDED_BESIDE_FILL = 1e3, 1e-2, 100.0
+# How near to a whole number the square of a norm over that of a fill is, such as of masked scores;
+# and times its rounding that the others may be apart on average: values near 0 are apart by more.
+# By hand.
+LEFT_OF_FILL, ROUNDED_BESIDE_FILL = 1e-2, 100.0
 CHANCE_SIGMAS = 4.0  # Standard errors: one draw in 16,000 lies further off. Derived.
 # Root mean squares beyond which no value of a draw lies: of normal ones in 1e9 draws. Derived.
 FARTHEST_DRAWN = 8.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
@@ -239,11 +239,10 @@ def _with_wanted(side: _Side, other: _Side) -> _Side:
     if side.dump is None:
         return side
     theirs = {*other.specs, *(other.dump.names if other.dump is not None else ())}
-    roles = side.dump.index["role"].values.tolist()
     wanted = {
-        name: Spec(source.shape, source.dtype)
-        for name, source, role in zip(side.dump.names, side.dump.sources, roles, strict=True)
-        if role in _WANTED and source is not None and name in theirs and name not in side.specs
+        name: spec
+        for name, spec in _specs_of(side.dump, _WANTED).items()
+        if name in theirs and name not in side.specs
     }
     return replace(side, specs={**side.specs, **wanted}) if wanted else side
 
@@ -255,13 +254,17 @@ def _with_makings(known: WeightMap, side: _Side) -> WeightMap:
     """
     if side.dump is None:
         return known
-    roles = side.dump.index["role"].values.tolist()
-    makings = {
+    return replace(known, source={**known.source, **_specs_of(side.dump, _MAKINGS)})
+
+
+def _specs_of(dump: Dump, wanted: Collection[str]) -> dict[str, Spec]:
+    """The tensors of some roles."""
+    roles = dump.index["role"].values.tolist()
+    return {
         name: Spec(source.shape, source.dtype)
-        for name, source, role in zip(side.dump.names, side.dump.sources, roles, strict=True)
-        if role in _MAKINGS and source is not None
+        for name, source, role in zip(dump.names, dump.sources, roles, strict=True)
+        if role in wanted and source is not None
     }
-    return replace(known, source={**known.source, **makings}) if makings else known
 
 
 def _counters(unmatched: Iterable[str]) -> list[str]:

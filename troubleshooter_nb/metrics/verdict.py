@@ -585,7 +585,7 @@ def fill_of(left: Mapping[str, float], right: Mapping[str, float], most: float) 
     ends = [[float(side.get(name, np.nan)) for name in ("min", "max")] for side in (left, right)]
     fill = max(ends[1], key=abs)
     norm = float(right.get("l2", np.nan))
-    if not abs(fill) >= thresholds.LEAST_FILL or fill not in ends[0] or not np.isfinite(norm):
+    if not abs(fill) >= -thresholds.MASKED_SCORE or fill not in ends[0] or not np.isfinite(norm):
         return 0.0
     count = (norm / abs(fill)) ** 2
     is_whole = abs(count - round(count)) <= thresholds.LEFT_OF_FILL
