@@ -34,7 +34,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "no_effect_shape": ("laid out as {left_shape} and {right_shape}, and whatever uses it agrees", "形状分别为 {left_shape} 与 {right_shape}，但使用它的结果均一致"),
     "reduced": ("size and pattern of {detail} rounding: relative error {rel}", "误差的大小与分布符合 {detail} 舍入：相对误差 {rel}"),
     "differs": ("relative error {rel}, largest {largest}; {share} of elements within tolerance", "相对误差 {rel}，最大误差 {largest}；{share} 的元素在容差内"),
-    "differs_beside_fill": ("all that differs lies beside elements that are {detail} on both sides, next to which no error shows: largest {largest}; {share} of elements within tolerance", "差异均位于两侧均为 {detail} 的元素之外（与其相比误差不显）：最大误差 {largest}；{share} 的元素在容差内"),
+    "differs_beside_fill": ("beside what is {detail} on both sides, largest error {largest}; {share} of elements within tolerance", "在两侧均为 {detail} 的元素之外，最大误差 {largest}；{share} 的元素在容差内"),
     "differs_exact": ("{unequal_count} elements differ, by up to {apart}; integers and booleans are exact", "{unequal_count} 个元素不同，最多相差 {apart}；整数与布尔值须完全相等"),
     "differs_integers": ("{unequal_count} elements differ, by up to {apart}; {detail} was asked for integers", "{unequal_count} 个元素不同，最多相差 {apart}；要求的整数容差为 {detail}"),
     "unrelated": ("does not correlate with the reference (correlation {likeness})", "与基准不相关（相关系数 {likeness}）"),
