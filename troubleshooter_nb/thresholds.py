@@ -163,9 +163,9 @@ UNIFORM_SLOPES = 1.95
 # Kolmogorov's two-sample statistic exceeds this, times sqrt(2/n), once in 3,000 pairs of draws.
 # Derived.
 TWO_DRAWS_APART = 2.1
-# Kolmogorov's statistic times sqrt(n) exceeds this once in 1,500 draws of the distribution
-# itself. Derived.
-DRAW_APART = 2.0
+# Kolmogorov's statistic times sqrt(n) exceeds this once in 130,000 draws of the distribution
+# itself: a network has hundreds of tensors. Derived.
+DRAW_APART = 2.5
 BOUND_GAP = 20.0  # exp(-20): so seldom a uniform draw stays further below its bound. Derived.
 DRAWN_SIGMAS = 5.0  # Standard errors: one draw in two million lies further off. Derived.
 # How near to a whole number the square of a norm over that of a fill is, such as of masked scores;

@@ -335,6 +335,7 @@ def test_default_initialisers_of_both_frameworks():
     mindspore = pytest.importorskip("mindspore")
     torch = pytest.importorskip("torch")
     torch.manual_seed(0)
+    mindspore.set_seed(1)
     ours = torch.nn.Linear(200, 300)
     theirs = mindspore.nn.Dense(200, 300)
     weight = tensor(theirs.weight.asnumpy(), ours.weight.detach().numpy())
